@@ -1,0 +1,416 @@
+"""Counters whose every release has one fresh noise: binary tree, k-ary subtraction tree, batches.
+
+Write the release at time t as X_t + N_t: the exact prefix and its noise. In all of these counters
+
+    N_t = N_parent(t) + z_t,      N_0 = 0,
+
+with one fresh z_t per release, and the counters differ in nothing but `parent`:
+
+* batches: the parent is the release before;
+* a tree with radices k_0, k_1, …: write t in *balanced* mixed radix, digits from −⌊(k−1)/2⌋ to ⌊k/2⌋, and move the
+  lowest digit that is not zero one towards zero. A negative digit makes a parent in the future: the noise of a node
+  that isn't full yet is taken, and those of its right children are subtracted (Andersson et al. 2024, "Count on your
+  elders"). With all radices 2 there are no negative digits: the binary tree of Chan, Shi & Song 2011 and Dwork
+  et al. 2010.
+
+So z_t is the noise of the node "all items between t and its parent", a user is in as many nodes as there are
+levels (`participation`), and a release sums as many noises as its digits add up to (`terms`).
+
+Streaming: an *accumulator* for time t is X_now + N_t, and starts with its noise. When a release t is made, those of
+the times whose parent is t start from it (it is public); those with a parent in the future are split off from that
+parent's accumulator when they are due. Memory thus holds noisy sums only.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tacit.privacy.counters.protocol import Array, Entries, Extent, Mechanism, StreamError, check_step
+from tacit.privacy.noise import NoiseSource
+
+__all__ = ["Batches", "Tree", "TreeStream", "balanced_tree", "binary_tree", "doubling", "single"]
+
+
+@dataclass(frozen=True)
+class Tree:
+    """A release after every item, noise by a tree. `radices` are those of the lower levels; the top has no limit."""
+
+    length: int
+    radices: tuple[int, ...]
+    name: str = "tree"
+
+    def __post_init__(self) -> None:
+        if self.length < 1:
+            raise ValueError(f"a counter needs at least one item; got length {self.length}")
+        if any(radix < 2 for radix in self.radices):
+            raise ValueError(f"radices must be at least 2; got {self.radices}")
+        lowest = sum((radix - 1) // 2 * size for radix, size in zip(self.radices, self.node_sizes, strict=False))
+        if self.length < self.node_sizes[-1] - lowest:
+            raise ValueError(
+                f"radices {self.radices} make nodes that {self.length} items never need; leave the last out"
+            )
+
+    @cached_property
+    def node_sizes(self) -> tuple[int, ...]:
+        """Items in a node of each level."""
+        sizes = [1]
+        for radix in self.radices:
+            sizes.append(sizes[-1] * radix)
+        return tuple(sizes)
+
+    def digits(self, time: int) -> list[int]:
+        """Balanced mixed-radix digits, lowest first."""
+        digits, rest = [], time
+        for radix in self.radices:
+            digit = rest % radix
+            if digit > radix // 2:
+                digit -= radix
+            digits.append(digit)
+            rest = (rest - digit) // radix
+        return [*digits, rest]
+
+    def parent(self, time: int) -> int:
+        """The release whose noise this one's continues."""
+        for digit, size in zip(self.digits(time), self.node_sizes, strict=True):
+            if digit:
+                return time - size if digit > 0 else time + size
+        raise StreamError("the empty prefix has no parent")
+
+    def next_release(self, time: int) -> int | None:
+        """See `CounterDesign`."""
+        return time + 1 if time < self.length else None
+
+    def children_after(self, time: int) -> list[int]:
+        """The later releases whose noise continues that of `time`."""
+        return [
+            time + size
+            for size in self.node_sizes
+            if time % size == 0 and time + size <= self.last_needed and self.parent(time + size) == time
+        ]
+
+    @cached_property
+    def last_needed(self) -> int:
+        """The last time that is released or lends its noise to one that is."""
+        last = time = self.length
+        while time:
+            time = self.parent(time)
+            last = max(last, time)
+        return last
+
+    def participation(self, norm: Literal["l1", "l2"]) -> float:
+        """One node per level, for either norm; no slack: the first item is in all of them."""
+        return float(len(self.node_sizes))
+
+    def terms(self, time: int) -> int:
+        """The sum of the digits' absolute values."""
+        return sum(abs(digit) for digit in self.digits(time))
+
+    def variance(self, time: int) -> float:
+        """See `CounterDesign`."""
+        return float(self.terms(time))
+
+    @cached_property
+    def _worst(self) -> tuple[int, int]:
+        return _largest_digit_sum(self.length, self.radices)
+
+    def worst_time(self) -> int:
+        """See `CounterDesign`."""
+        return self._worst[1]
+
+    def memory(self) -> int:
+        """Accumulators that may be alive at once: one per level, and those to be split off a future parent."""
+        return sum(1 + (radix - 1) // 2 for radix in self.radices) + 1 + 1
+
+    def start(
+        self, *, noise: NoiseSource, mechanism: Mechanism, scale: float, runs: int, cells: int, extent: Extent
+    ) -> TreeStream:
+        """See `CounterDesign`."""
+        return TreeStream(self, noise=noise, mechanism=mechanism, scale=scale, runs=runs, cells=cells)
+
+    def resume(
+        self,
+        arrays: dict[str, Array],
+        *,
+        noise: NoiseSource,
+        mechanism: Mechanism,
+        scale: float,
+        extent: Extent,
+    ) -> TreeStream:
+        """See `CounterDesign`."""
+        return TreeStream.restored(self, arrays, noise=noise, mechanism=mechanism, scale=scale)
+
+    def to_json(self) -> dict[str, Any]:
+        """See `CounterDesign`."""
+        return {"counter": "tree", "name": self.name, "length": self.length, "radices": list(self.radices)}
+
+
+@dataclass(frozen=True)
+class Batches:
+    """Releases at the ends of disjoint batches: every item is in one node, and release m sums m noises."""
+
+    ends: tuple[int, ...]
+    name: str = "batches"
+
+    def __post_init__(self) -> None:
+        if not self.ends or any(b <= a for a, b in zip((0, *self.ends), self.ends, strict=False)):
+            raise ValueError(f"batch ends must increase from at least 1; got {self.ends}")
+
+    @property
+    def length(self) -> int:
+        """See `CounterDesign`."""
+        return self.ends[-1]
+
+    @cached_property
+    def _ends(self) -> NDArray[np.int64]:
+        return np.asarray(self.ends, dtype=np.int64)
+
+    def parent(self, time: int) -> int:
+        """The release before."""
+        position = self.terms(time) - 1
+        if position < 0 or self.ends[position] != time:
+            raise StreamError(f"there is no release at {time}")
+        return self.ends[position - 1] if position else 0
+
+    def next_release(self, time: int) -> int | None:
+        """See `CounterDesign`."""
+        position = self.terms(time)
+        return self.ends[position] if position < len(self.ends) else None
+
+    def children_after(self, time: int) -> list[int]:
+        """The next release."""
+        upcoming = self.next_release(time)
+        return [] if upcoming is None else [upcoming]
+
+    def participation(self, norm: Literal["l1", "l2"]) -> float:
+        """1: batches are disjoint."""
+        return 1.0
+
+    def terms(self, time: int) -> int:
+        """The number of batches that have ended."""
+        return int(np.searchsorted(self._ends, time, side="right"))
+
+    def variance(self, time: int) -> float:
+        """See `CounterDesign`."""
+        return float(self.terms(time))
+
+    def worst_time(self) -> int:
+        """The last release."""
+        return self.ends[-1]
+
+    def memory(self) -> int:
+        """The running batch's accumulator."""
+        return 1 + 1
+
+    def start(
+        self, *, noise: NoiseSource, mechanism: Mechanism, scale: float, runs: int, cells: int, extent: Extent
+    ) -> TreeStream:
+        """See `CounterDesign`."""
+        return TreeStream(self, noise=noise, mechanism=mechanism, scale=scale, runs=runs, cells=cells)
+
+    def resume(
+        self,
+        arrays: dict[str, Array],
+        *,
+        noise: NoiseSource,
+        mechanism: Mechanism,
+        scale: float,
+        extent: Extent,
+    ) -> TreeStream:
+        """See `CounterDesign`."""
+        return TreeStream.restored(self, arrays, noise=noise, mechanism=mechanism, scale=scale)
+
+    def to_json(self) -> dict[str, Any]:
+        """See `CounterDesign`."""
+        return {"counter": "batches", "name": self.name, "ends": list(self.ends)}
+
+
+def binary_tree(length: int) -> Tree:
+    """The binary tree for `length` releases: bit_length(length) levels."""
+    return Tree(length, (2,) * (length.bit_length() - 1), name="binary tree")
+
+
+def balanced_tree(length: int, *, radix: int | None = None, levels: int | None = None) -> Tree:
+    """The subtraction tree with the least noise in its noisiest release under pure ε.
+
+    All lower levels have the same radix; `radix` and `levels` are searched unless given.
+    """
+    best: tuple[float, Tree] | None = None
+    for depth in [levels] if levels else range(1, length.bit_length() + 1):
+        for k in [radix] if radix else range(2, 3 if depth == 1 else 2 * length + 2):
+            try:
+                tree = Tree(length, (k,) * (depth - 1), name=f"{k}-ary subtraction tree")
+            except ValueError:
+                break
+            loss = depth * np.sqrt(tree.variance(tree.worst_time()))
+            if best is None or loss < best[0]:
+                best = (loss, tree)
+    if best is None:
+        raise ValueError(f"no subtraction tree of radix {radix} and {levels} levels fits {length} items")
+    return best[1]
+
+
+def doubling(length: int, *, first: int = 40, growth: float = 2.0) -> Batches:
+    """Batches that end at first, first·growth, first·growth², … ≤ length."""
+    if first < 1 or growth <= 1:
+        raise ValueError(f"the first batch has at least one item, and batches grow; got first={first}, growth={growth}")
+    ends, end = [], float(first)
+    while round(end) <= length:
+        ends.append(round(end))
+        end = max(end * growth, ends[-1] + 1.0)
+    return Batches(
+        tuple(ends) or (length,),
+        name="doubling batches" if growth == 2 else f"batches growing {growth:g}-fold",
+    )
+
+
+def single(length: int) -> Batches:
+    """One release, after all items: what offline training needs."""
+    return Batches((length,), name="one release")
+
+
+class TreeStream:
+    """The memory of a `Tree` or of `Batches`: one noisy accumulator for each release in the making."""
+
+    def __init__(
+        self,
+        design: Tree | Batches,
+        *,
+        noise: NoiseSource,
+        mechanism: Mechanism,
+        scale: float,
+        runs: int,
+        cells: int,
+    ) -> None:
+        self.design = design
+        self.time = 0
+        self.released_at = 0
+        self.released: Array = np.zeros((runs, cells), dtype=noise.dtype)
+        self._noise, self._mechanism, self._scale = noise, mechanism, scale
+        self._pool = np.zeros((design.memory() - 1, runs, cells), dtype=noise.dtype)
+        self._slot_of: dict[int, int] = {}
+        self._free = list(range(len(self._pool)))
+        self._start_children()
+
+    def add(self, contribution: Entries | Array, *, items: int = 1) -> bool:
+        """See `CounterStream`."""
+        check_step(self.design, self.time, items)
+        upcoming = self.design.next_release(self.time)
+        if upcoming is not None:  # nothing that comes after the last release is stored
+            self._due(upcoming)
+            live = np.fromiter(self._slot_of.values(), dtype=np.int64)
+            if isinstance(contribution, Entries):
+                from tacit.privacy._kernels import add_entries
+
+                add_entries(self._pool, live, *contribution)
+            else:
+                self._pool[live] += contribution
+        self.time += items
+        if self.time != upcoming:
+            return False
+        slot = self._slot_of.pop(self.time)
+        self._free.append(slot)
+        self.released[:] = self._pool[slot]
+        self.released_at = self.time
+        self._start_children()
+        return True
+
+    def _start_children(self) -> None:
+        for time in self.design.children_after(self.released_at):
+            self._open(time, self.released)
+
+    def _due(self, time: int) -> None:
+        """Split off the accumulator of a time whose parent lies in its future, and those between."""
+        if time in self._slot_of:
+            return
+        parent = self.design.parent(time)
+        self._due(parent)
+        self._open(time, self._pool[self._slot_of[parent]])
+
+    def _open(self, time: int, start: Array) -> None:
+        """An accumulator starts with its noise."""
+        slot = self._free.pop()
+        draw = self._noise.laplace if self._mechanism == "laplace" else self._noise.gaussian
+        runs, cells = self.released.shape
+        np.add(start, draw(scale=self._scale, runs=runs, size=cells), out=self._pool[slot])
+        self._slot_of[time] = slot
+
+    def arrays(self) -> dict[str, Array]:
+        """See `CounterStream`."""
+        times = sorted(self._slot_of)
+        return {
+            "time": np.asarray([self.time, self.released_at]),
+            "released": self.released.copy(),
+            "due": np.asarray(times, dtype=np.int64),
+            "accumulators": self._pool[[self._slot_of[time] for time in times]],
+        }
+
+    @classmethod
+    def restored(
+        cls,
+        design: Tree | Batches,
+        arrays: dict[str, Array],
+        *,
+        noise: NoiseSource,
+        mechanism: Mechanism,
+        scale: float,
+    ) -> TreeStream:
+        """See `CounterDesign.resume`: nothing is drawn that was drawn before."""
+        stream = cls.__new__(cls)
+        stream.design = design
+        stream.time, stream.released_at = (int(value) for value in arrays["time"])
+        stream.released = np.array(arrays["released"])
+        stream._noise, stream._mechanism, stream._scale = noise, mechanism, scale
+        stream._pool = np.zeros((design.memory() - 1, *stream.released.shape), dtype=stream.released.dtype)
+        stream._slot_of = {int(time): slot for slot, time in enumerate(arrays["due"])}
+        stream._free = list(range(len(stream._slot_of), len(stream._pool)))
+        stream._pool[: len(stream._slot_of)] = arrays["accumulators"]
+        return stream
+
+
+@lru_cache(maxsize=256)
+def _largest_digit_sum(length: int, radices: tuple[int, ...]) -> tuple[int, int]:
+    """Max over 1 ≤ t ≤ length of Σ|digits of t|, and a t that attains it; from the top digit down."""
+    sizes = [1]
+    for radix in radices:
+        sizes.append(sizes[-1] * radix)
+    lows = [-((radix - 1) // 2) for radix in radices]
+    highs = [radix // 2 for radix in radices]
+    reach_down, reach_up, free = (
+        [0],
+        [0],
+        [(0, 0)],
+    )  # what the levels below can add, and their best sum if unbounded
+    for size, low, high in zip(sizes, lows, highs, strict=False):
+        reach_down.append(reach_down[-1] + low * size)
+        reach_up.append(reach_up[-1] + high * size)
+        best = (high, high * size) if high >= -low else (-low, low * size)
+        free.append((free[-1][0] + best[0], free[-1][1] + best[1]))
+
+    def best_below(level: int, limit: int) -> tuple[int, int]:
+        """Best (sum, time) with the digits of levels ≤ `level` and value ≤ limit."""
+        if level < 0:
+            return (0, 0)
+        size = sizes[level]
+        low = lows[level] if level < len(radices) else 0
+        high = highs[level] if level < len(radices) else (limit - reach_down[level]) // size
+        found = (-1, 0)
+        # Only a few digits near the limit need a search below them; the others leave the levels below free.
+        for digit in sorted({low, low + 1, 0, *range(max(low, high - 3), high + 1)} | _near(limit, size, low, high)):
+            rest = limit - digit * size
+            if digit < low or digit > high or rest < reach_down[level]:
+                continue
+            below = free[level] if rest >= free[level][1] else best_below(level - 1, rest)
+            if below[0] >= 0:
+                found = max(found, (abs(digit) + below[0], digit * size + below[1]))
+        return found
+
+    return best_below(len(radices), length)
+
+
+def _near(limit: int, size: int, low: int, high: int) -> set[int]:
+    return {digit for digit in range(limit // size - 2, limit // size + 3) if low <= digit <= high}

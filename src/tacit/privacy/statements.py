@@ -1,0 +1,166 @@
+"""What is guaranteed to whom, in words and as JSON: the page for a privacy officer."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from tacit.privacy.accounting import Loss, compose
+from tacit.privacy.calibration import Calibration
+from tacit.privacy.guarantees import Central, Guarantee, Joint, Local, NonPrivate, Shuffle
+from tacit.privacy.mechanisms.responses import SubsetSelection
+
+__all__ = ["Statement"]
+
+_MODELS: dict[str, type[Guarantee]] = {kind.model: kind for kind in (Central, Joint, Local, Shuffle)}
+
+_WHO = {
+    "central": (
+        "Each {unit} is protected from everybody who sees what is released. Whoever runs this software sees the data."
+    ),
+    "joint": (
+        "Each {unit} is protected from all other users together, and from everybody who sees what is released to "
+        "them. Whoever runs this software sees the data."
+    ),
+    "local": (
+        "Each {unit} is protected from everybody, the server included: what leaves the device is already randomized."
+    ),
+    "shuffle": "Each {unit} is protected from the server, as long as the shuffler permutes and forgets.",
+    "none": "Nobody is protected.",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Statement:
+    """A guarantee, the mechanisms that keep it, and what they spend.
+
+    `calibrations` are named by what they noise; their losses add up. Families that were calibrated as one vector are
+    one entry.
+    """
+
+    guarantee: Guarantee
+    calibrations: dict[str, Calibration]
+    noise: str
+    protects: bool
+    rule: str = "exact"
+    users: int = 0
+    users_declared: int = 0
+    releases: int = 0
+    notes: tuple[str, ...] = field(default=())
+
+    @property
+    def committed(self) -> Loss:
+        """What all releases together cost each unit, by the mechanisms' privacy maps."""
+        losses = [calibration.loss for calibration in self.calibrations.values()]
+        if not losses:
+            return Loss(epsilon=math.inf, rho=math.inf)
+        return compose(losses)
+
+    @property
+    def spent(self) -> Loss:
+        """What has been spent so far: nothing before the first release, all of it afterwards."""
+        return self.committed if self.releases else Loss(epsilon=0.0, rho=0.0)
+
+    @property
+    def holds(self) -> bool:
+        """Whether the guarantee is really kept: by the losses, and by noise that protects."""
+        return self.protects and self.guarantee.kind != "none" and self.committed.keeps(self.guarantee)
+
+    def __str__(self) -> str:
+        lines = [self._headline(), ""]
+        if self.protects:
+            lines.append(_WHO[self.guarantee.model].format(unit=self.guarantee.unit))
+        lines.append(f"Unit and neighbours: one {self.guarantee.unit}, {self.guarantee.neighbours}.")
+        for name, calibration in self.calibrations.items():
+            lines.append(f"{name.capitalize()}: {_noise_line(calibration)}")
+        lines.append(f"Noise: {self.noise}.")
+        lines.append(f"Calibration: {self.rule}. All releases together cost {_loss(self.committed, self.guarantee)}.")
+        so_far = f"{self.users:,} of {self.users_declared:,} users taken in, {self.releases:,} releases made"
+        lines.append(f"So far: {so_far}; spent {_loss(self.spent, self.guarantee)}.")
+        lines.extend(self.notes)
+        return "\n".join(lines)
+
+    def _headline(self) -> str:
+        if self.guarantee.kind == "none":
+            return "No privacy: exact statistics."
+        if not self.protects:
+            return f"{self.noise[0].upper()}{self.noise[1:]}. (With secure noise: {self._claim()}.)"
+        return f"Guaranteed: {self._claim()}."
+
+    def _claim(self) -> str:
+        if self.committed.keeps(self.guarantee):
+            return str(self.guarantee)
+        really = _loss(self.committed, self.guarantee)
+        return f"NOT the {self.guarantee} that was asked for; with these constants it is {really}"
+
+    def to_json(self) -> str:
+        """Everything, as JSON; `from_json` reads it."""
+        guarantee = {"model": self.guarantee.model, **asdict(self.guarantee)}
+        return json.dumps(
+            {
+                "guarantee": guarantee,
+                "calibrations": {name: calibration.to_json() for name, calibration in self.calibrations.items()},
+                "noise": self.noise,
+                "protects": self.protects,
+                "rule": self.rule,
+                "users": self.users,
+                "users_declared": self.users_declared,
+                "releases": self.releases,
+                "notes": list(self.notes),
+                "committed": asdict(self.committed),
+                "spent": asdict(self.spent),
+                "holds": self.holds,
+            },
+            indent=1,
+        )
+
+    @classmethod
+    def from_json(cls, text: str) -> Statement:
+        """The statement that `to_json` wrote. Derived numbers are derived again, not believed."""
+        data: dict[str, Any] = json.loads(text)
+        for derived in ("committed", "spent", "holds"):
+            del data[derived]
+        data["guarantee"] = guarantee_from_json(data["guarantee"])
+        data["calibrations"] = {
+            name: Calibration.from_json(calibration) for name, calibration in data["calibrations"].items()
+        }
+        data["notes"] = tuple(data["notes"])
+        return cls(**data)
+
+
+def guarantee_from_json(data: dict[str, Any]) -> Guarantee:
+    """The guarantee that a statement's JSON names."""
+    fields = dict(data)
+    model = fields.pop("model")
+    return NonPrivate() if model == "none" else _MODELS[model](**fields)
+
+
+def _noise_line(calibration: Calibration) -> str:
+    if calibration.mechanism == "none":
+        return "exact"
+    size = calibration.sensitivity
+    if calibration.mechanism == "subset selection":
+        selection = SubsetSelection(calibration.scale, int(size.l0))
+        return (
+            f"subset selection: {selection.width} of {selection.symbols} symbols are reported, the true one among them "
+            f"with probability {selection.truth:.6g}."
+        )
+    moved = f"L1 {size.l1:g}" if calibration.mechanism == "laplace" else f"L2 {size.l2:.6g}"
+    return (
+        f"{calibration.mechanism} noise of scale {calibration.scale:.6g} on each number; one unit moves them by "
+        f"{moved} at most, {calibration.participation:.6g} time(s) over."
+    )
+
+
+def _loss(loss: Loss, guarantee: Guarantee) -> str:
+    if loss.rho == 0:
+        return "nothing"
+    if math.isinf(loss.rho) and (loss.epsilon is None or math.isinf(loss.epsilon)):
+        return "no finite ε"
+    if guarantee.rho is not None:
+        return f"ρ = {loss.rho:.4g}"
+    if guarantee.delta > 0:
+        return f"(ε, δ) = ({loss.epsilon_at(guarantee.delta):.4g}, {guarantee.delta:g})"
+    return "no finite ε" if loss.epsilon is None else f"ε = {loss.epsilon:.4g}"

@@ -1,0 +1,300 @@
+"""The central model: one trusted server counts, and releases noisy prefixes (000, CENTRAL-PRIVATIZER; 003; 001)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tacit.mdp.trajectories import Trajectories
+from tacit.privacy import counters
+from tacit.privacy.calibration import Calibration, calibrate
+from tacit.privacy.counters import CounterDesign, CounterStream, Entries, Extent, Mechanism
+from tacit.privacy.errors import Bernstein, ErrorLaw, NoError
+from tacit.privacy.guarantees import Central, Guarantee, Joint, NonPrivate
+from tacit.privacy.noise import NoiseSource, NoNoise, SecureNoise, lattice_scale, restored
+from tacit.privacy.statements import Statement, guarantee_from_json
+from tacit.privatizers import published, vault
+from tacit.privatizers.protocol import BudgetExhausted, PrivatizationError
+from tacit.releases import TabularRelease
+from tacit.statistics.reading import read
+from tacit.statistics.tabular import Family, TabularStatistic
+
+__all__ = ["COUNTERS", "CentralPrivatizer", "design_for"]
+
+COUNTERS = ("doubling", "tree", "k-ary", "toeplitz", "blt", "once")
+
+
+def design_for(name: str, *, episodes: int) -> CounterDesign:
+    """A counter by its short name, for K episodes: the releases before episodes 2, …, K, or one after all of them."""
+    length = max(episodes - 1, 1)  # after the last episode nobody is left to use a release
+    match name:
+        case "doubling":
+            return counters.doubling(length)
+        case "tree":
+            return counters.binary_tree(length)
+        case "k-ary":
+            return counters.balanced_tree(length)
+        case "toeplitz":
+            return counters.sqrt_toeplitz(length)
+        case "blt":
+            return counters.blt(length)
+        case "once":
+            return counters.single(episodes)
+    raise PrivatizationError(f"counter must be one of {COUNTERS}, or a design; got {name!r}")
+
+
+class CentralPrivatizer:
+    """Noisy prefix counts under a central or joint guarantee; exact ones under `NonPrivate`.
+
+    Parameters
+    ----------
+    statistic
+        What is counted.
+    guarantee
+        `Central`, `Joint` or `NonPrivate`.
+    episodes
+        K: how many users will come, at most.
+    counter
+        A name from `COUNTERS`, or a design of `tacit.privacy.counters`.
+    calibration
+        `"exact"`: the least noise that keeps the guarantee. `"published"`: 000's constants; the statement says what
+        they spend.
+    mechanism
+        `"laplace"`, `"gaussian"`, or `"auto"`: the quieter of those that the guarantee allows.
+    noise
+        `SecureNoise()` unless given. A simulation says so: `SimulationNoise(seed)`.
+    runs
+        Independent runs side by side, for simulations.
+
+    Examples
+    --------
+    >>> from tacit.mdp.spec import EpisodeSpec
+    >>> spec = EpisodeSpec(states=6, actions=2, horizon=20)
+    >>> privatizer = CentralPrivatizer(TabularStatistic(spec=spec), Joint(epsilon=1), episodes=20_000)
+    >>> privatizer.until_release()
+    40
+    >>> print(privatizer.statement)  # doctest: +ELLIPSIS
+    Guaranteed: ε = 1 joint differential privacy (pure).
+    ...
+    """
+
+    def __init__(
+        self,
+        statistic: TabularStatistic,
+        guarantee: Guarantee,
+        *,
+        episodes: int,
+        counter: str | CounterDesign = "doubling",
+        calibration: Literal["exact", "published"] = "exact",
+        mechanism: Mechanism | Literal["auto"] = "auto",
+        noise: NoiseSource | None = None,
+        runs: int = 1,
+    ) -> None:
+        if not isinstance(guarantee, Central | Joint | NonPrivate):
+            raise PrivatizationError(f"a central privatizer keeps Central or Joint guarantees, not {guarantee}")
+        if episodes < 1 or runs < 1:
+            raise PrivatizationError(f"episodes and runs must be at least 1; got {episodes} and {runs}")
+        self.statistic = statistic
+        self.guarantee: Guarantee = guarantee
+        self.episodes = episodes
+        self.runs = runs
+        self.counter = design_for(counter, episodes=episodes) if isinstance(counter, str) else counter
+        if self.counter.length > episodes:
+            raise PrivatizationError(f"the counter releases after {self.counter.length} of {episodes} episodes")
+        self.calibrations = self._calibrated(calibration, mechanism)
+        private = guarantee.kind != "none"
+        self.noise: NoiseSource = (noise or SecureNoise()) if private else NoNoise()
+        self.users = 0
+        self.releases = 0
+        self._closed = False
+        self._streams: dict[Family, CounterStream] = {
+            family: self.counter.start(
+                noise=self.noise, runs=runs, cells=statistic.cells(family), **self._stream_settings(family)
+            )
+            for family in statistic.families
+        }
+
+    def until_release(self) -> int | None:
+        """See `Privatizer`."""
+        upcoming = self.counter.next_release(self.users)
+        return None if upcoming is None else upcoming - self.users
+
+    def observe(self, episodes: Trajectories | Sequence[Any]) -> None:
+        """See `Privatizer`. A batch that reaches over a release is split there."""
+        self._check_open()
+        batch = read(episodes, self.statistic.spec)
+        if batch.runs != self.runs:
+            raise PrivatizationError(f"{self.runs} runs were declared, and episodes of {batch.runs} came")
+        if self.users + batch.number > self.episodes:
+            raise BudgetExhausted(f"{self.episodes:,} users were declared; the guarantee covers no more")
+        first = 0
+        while first < batch.number:
+            to_release = self.until_release()
+            last = batch.number if to_release is None else min(batch.number, first + to_release)
+            released = False
+            for family, (cells, values) in self.statistic.entries(batch.part(first, last)).items():
+                released = self._streams[family].add(Entries(cells, values), items=last - first)
+            self.releases += released
+            self.users += last - first
+            first = last
+
+    def release(self) -> TabularRelease:
+        """See `Privatizer`."""
+        self._check_open()
+        fields = {family: self._field(family) for family in self.statistic.families}
+        errors: dict[str, ErrorLaw] = {family: self.error(family) for family in self.statistic.families}
+        return tabular_release(self.statistic, self._released_at, fields, errors)
+
+    def error(self, family: Family, episodes: int | None = None) -> ErrorLaw:
+        """The law of a family's error in the latest release, or after so many episodes: known before any data."""
+        time = self._released_at if episodes is None else episodes
+        calibration = self._calibration_of(family)
+        if calibration.mechanism == "none" or time == 0:
+            return NoError()
+        return counters.error_at(
+            self.counter,
+            time,
+            mechanism="laplace" if calibration.mechanism == "laplace" else "gaussian",
+            scale=calibration.scale,
+            unit=self.statistic.unit(family),
+        )
+
+    @property
+    def statement(self) -> Statement:
+        """See `Privatizer`."""
+        return Statement(
+            guarantee=self.guarantee,
+            calibrations=dict(self.calibrations) if self.guarantee.kind != "none" else {},
+            noise=self.noise.name,
+            protects=self.noise.protects,
+            rule=next(iter(self.calibrations.values())).rule,
+            users=self.users,
+            users_declared=self.episodes,
+            releases=self.releases,
+            notes=(
+                f"Counter: {self.counter.name} for each number; {self.counter.length:,} users at most in a release.",
+                "Rewards are clamped to the declared range; an episode that cannot be read counts as empty.",
+            ),
+        )
+
+    def state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
+        """Arrays and JSON from which `from_state` goes on. As secret as the data; see `save`."""
+        arrays = {
+            f"{family}/{name}": array
+            for family, stream in self._streams.items()
+            for name, array in stream.arrays().items()
+        }
+        meta = {
+            "kind": "central",
+            "statistic": self.statistic.to_json(),
+            "guarantee": {"model": self.guarantee.model, **vars(self.guarantee)},
+            "episodes": self.episodes,
+            "runs": self.runs,
+            "counter": self.counter.to_json(),
+            "calibrations": {name: calibration.to_json() for name, calibration in self.calibrations.items()},
+            "noise": self.noise.state(),
+            "users": self.users,
+            "releases": self.releases,
+        }
+        return arrays, meta
+
+    @classmethod
+    def from_state(cls, arrays: Mapping[str, NDArray[Any]], meta: Mapping[str, Any]) -> CentralPrivatizer:
+        """The privatizer that `state` described; it draws nothing that was drawn before."""
+        self = cls.__new__(cls)
+        self.statistic = TabularStatistic.from_json(meta["statistic"])
+        self.guarantee = guarantee_from_json(meta["guarantee"])
+        self.episodes, self.runs = meta["episodes"], meta["runs"]
+        self.counter = counters.design_from_json(meta["counter"])
+        self.calibrations = {name: Calibration.from_json(data) for name, data in meta["calibrations"].items()}
+        self.noise = restored(meta["noise"])
+        self.users, self.releases = meta["users"], meta["releases"]
+        self._closed = False
+        self._streams = {}
+        for family in self.statistic.families:
+            own = {name.split("/")[1]: array for name, array in arrays.items() if name.startswith(f"{family}/")}
+            self._streams[family] = self.counter.resume(own, noise=self.noise, **self._stream_settings(family))
+        return self
+
+    def save(self, path: Path | str) -> None:
+        """See `Privatizer`; `load` goes on from the file."""
+        self._check_open()
+        arrays, meta = self.state()
+        vault.store(path, arrays, meta)
+        self._closed = True
+        self._streams.clear()
+
+    @classmethod
+    def load(cls, path: Path | str) -> CentralPrivatizer:
+        """Go on from a saved state, and take its file away: it can be loaded once."""
+        return cls.from_state(*vault.consume(path))
+
+    @property
+    def _released_at(self) -> int:
+        return next(iter(self._streams.values())).released_at
+
+    def _calibrated(self, calibration: str, mechanism: Mechanism | Literal["auto"]) -> dict[str, Calibration]:
+        if calibration == "published":
+            return published.central_000(self.statistic, self.guarantee, self.counter, self.episodes)
+        if calibration != "exact":
+            raise PrivatizationError(f'calibration must be "exact" or "published"; got {calibration!r}')
+        sensitivity = self.statistic.sensitivity(self.guarantee.neighbours)
+        together = " and ".join(self.statistic.families)
+        return {together: calibrate(self.guarantee, sensitivity, counter=self.counter, mechanism=mechanism)}
+
+    def _calibration_of(self, family: Family) -> Calibration:
+        return self.calibrations.get(family) or next(iter(self.calibrations.values()))
+
+    def _stream_settings(self, family: Family) -> dict[str, Any]:
+        """Scale and extent of a family's counter, in its lattice units."""
+        calibration, unit = self._calibration_of(family), self.statistic.unit(family)
+        neighbours = self.guarantee.neighbours
+        # The families' shares of Δ₂² are free as long as they add up to it.
+        share = self.statistic.sensitivity(neighbours).l2 / len(self.statistic.families) ** 0.5
+        return {
+            "mechanism": "laplace" if calibration.mechanism == "laplace" else "gaussian",
+            "scale": lattice_scale(calibration.scale, unit),
+            "extent": Extent(
+                support=self.statistic.family_sensitivity(family, neighbours).l0,
+                norm=share / unit,
+                largest=self.statistic.largest(family) / unit,
+            ),
+        }
+
+    def _field(self, family: Family) -> NDArray[np.float64]:
+        values = self._streams[family].released * self.statistic.unit(family)
+        return np.asarray(values, dtype=np.float64).reshape(self.runs, *self.statistic.shape(family))
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise PrivatizationError("this privatizer was saved: load the file to go on")
+
+
+def tabular_release(
+    statistic: TabularStatistic,
+    episodes: int,
+    fields: Mapping[Family, NDArray[np.float64]],
+    errors: dict[str, ErrorLaw],
+) -> TabularRelease:
+    """Put families together for a learner: visits from transitions unless counted."""
+    if "transitions" not in fields:
+        raise PrivatizationError("a release for learners needs the transitions among its families")
+    visits = fields.get("visits")
+    if visits is None:
+        visits = fields["transitions"].sum(axis=-1)
+        law = errors["transitions"]
+        if not isinstance(law, Bernstein):  # sums of randomized responses depend on one another: their codec knows
+            errors["visits"] = law.summed(statistic.spec.states)
+    return TabularRelease(
+        episodes=episodes,
+        transitions=fields["transitions"],
+        visits=visits,
+        rewards=fields.get("rewards"),
+        centred=statistic.centred,
+        starts=fields.get("starts"),
+        errors=errors,
+    )

@@ -1,0 +1,51 @@
+"""What every privatizer is: trajectories in, releases out, and a statement of what that guarantees."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+from tacit.mdp.trajectories import Trajectories
+from tacit.privacy.statements import Statement
+from tacit.releases import TabularRelease
+
+__all__ = ["BudgetExhausted", "PrivatizationError", "Privatizer"]
+
+
+class PrivatizationError(ValueError):
+    """A configuration that cannot be: the caller's mistake, whatever the data."""
+
+
+class BudgetExhausted(RuntimeError):
+    """More users came than were declared; the guarantee does not cover them."""
+
+
+class Privatizer(Protocol):
+    """Between people and a learner."""
+
+    @property
+    def users(self) -> int:
+        """Episodes taken in, of each run."""
+        ...
+
+    @property
+    def statement(self) -> Statement:
+        """What is guaranteed, by what, and what has been spent."""
+        ...
+
+    def until_release(self) -> int | None:
+        """How many more episodes make the next release; None if there is none to come."""
+        ...
+
+    def observe(self, episodes: Trajectories | Sequence[Any]) -> None:
+        """Take the next episodes in. Never raises on values; raises `BudgetExhausted` on too many."""
+        ...
+
+    def release(self) -> TabularRelease:
+        """The latest release; zeros before the first."""
+        ...
+
+    def save(self, path: Path | str) -> None:
+        """Move everything to a file and close this object: what is released must have one future only."""
+        ...

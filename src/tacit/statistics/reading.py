@@ -1,0 +1,205 @@
+"""Two doors for what people send: `read` in private paths, `check` for the owner of the raw data.
+
+`read` never raises, logs or counts anything that depends on a value. Rewards are clamped to the declared range (±∞
+included). An episode that cannot be read is ⊥, the empty contribution, and keeps its index: wrong lengths, states or
+actions that are no whole numbers in their range, a reward that is not a number. `check` tells the owner, outside of any
+guarantee, which rows those are.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tacit.mdp.spec import EpisodeSpec, MomentBound
+from tacit.mdp.trajectories import Trajectories
+
+__all__ = ["Episodes", "Problem", "check", "read"]
+
+
+class Episodes(NamedTuple):
+    """Readable trajectories: states (runs, n, H+1), actions and rewards (runs, n, H), and which are not ⊥.
+
+    Rewards are scaled to [0, 1] where the spec declares a range. ⊥ holds zeros.
+    """
+
+    states: NDArray[np.int64]
+    actions: NDArray[np.int64]
+    rewards: NDArray[np.float64]
+    readable: NDArray[np.bool_]
+
+    @property
+    def runs(self) -> int:
+        """The first axis."""
+        return int(self.readable.shape[0])
+
+    @property
+    def number(self) -> int:
+        """Episodes of each run, ⊥ included."""
+        return int(self.readable.shape[1])
+
+    def part(self, first: int, last: int) -> Episodes:
+        """Episodes first, …, last − 1."""
+        some = slice(first, last)
+        return Episodes(self.states[:, some], self.actions[:, some], self.rewards[:, some], self.readable[:, some])
+
+
+class Problem(NamedTuple):
+    """One thing wrong in raw data: where, and what becomes of it."""
+
+    run: int
+    episode: int
+    column: str
+    step: int | None
+    what: str
+
+    def __str__(self) -> str:
+        at = f"episode {self.episode}, {self.column}"
+        return f"{at}: {self.what}" if self.step is None else f"{at}, step {self.step}: {self.what}"
+
+
+def read(raw: Trajectories | Sequence[Any], spec: EpisodeSpec) -> Episodes:
+    """Trajectories (runs, episodes, …), or one run's episodes, each (states, actions, rewards) or None."""
+    columns = _columns(raw, spec)
+    return _clean(columns, spec) if columns is not None else _clean_each(raw, spec)
+
+
+def check(raw: Trajectories | Sequence[Any], spec: EpisodeSpec) -> list[Problem]:
+    """Everything that `read` would clamp or drop. **Outside the guarantee**: for the owner of the raw data only."""
+    columns = _columns(raw, spec)
+    if columns is not None:
+        return [
+            problem
+            for run in range(columns[0].shape[0])
+            for episode in range(columns[0].shape[1])
+            for problem in _problems(tuple(column[run, episode] for column in columns), spec, run, episode)
+        ]
+    found: list[Problem] = []
+    for episode, item in enumerate(raw):
+        found.extend(_problems_of_one(item, spec, episode))
+    return found
+
+
+_Columns = tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]
+
+
+def _columns(raw: Trajectories | Sequence[Any], spec: EpisodeSpec) -> _Columns | None:
+    """A well-shaped batch as numbers; None if it has to be looked at episode by episode."""
+    if not isinstance(raw, Trajectories):
+        return None
+    lengths = (spec.horizon + 1, spec.horizon, spec.horizon)
+    columns = tuple(_numbers(column) for column in raw)
+    batch = columns[1].shape[:2]
+    if any(column.ndim != 3 for column in columns):
+        raise ValueError("a batch of trajectories has the axes runs, episodes and steps")
+    if any(column.shape[:2] != batch for column in columns):
+        raise ValueError("states, actions and rewards of a batch must be of the same runs and episodes")
+    if any(column.shape[2] != length for column, length in zip(columns, lengths, strict=True)):
+        return tuple(np.full((*batch, length), np.nan) for length in lengths)  # type: ignore[return-value]
+    return columns  # type: ignore[return-value]
+
+
+def _numbers(column: Any) -> NDArray[np.float64]:
+    """A column as numbers; what is none becomes NaN."""
+    try:
+        return np.asarray(column, dtype=np.float64)
+    except (TypeError, ValueError):
+        entries = np.asarray(column, dtype=object)
+        numbers = np.full(entries.shape, np.nan)
+        for place, entry in np.ndenumerate(entries):
+            with contextlib.suppress(Exception):
+                numbers[place] = float(entry)
+        return numbers
+
+
+def _clean(columns: _Columns, spec: EpisodeSpec) -> Episodes:
+    states, actions, rewards = columns
+    with np.errstate(invalid="ignore"):
+        whole = np.concatenate(
+            [_whole(states, spec.states), _whole(actions, spec.actions), ~np.isnan(rewards)], axis=-1
+        )
+    readable = np.asarray(whole.all(axis=-1))
+    keep = readable[..., None]
+    return Episodes(
+        np.where(keep, states, 0.0).astype(np.int64),
+        np.where(keep, actions, 0.0).astype(np.int64),
+        _scaled(np.where(keep, rewards, 0.0), spec),
+        readable,
+    )
+
+
+def _clean_each(raw: Sequence[Any], spec: EpisodeSpec) -> Episodes:
+    lengths = (spec.horizon + 1, spec.horizon, spec.horizon)
+    batch = tuple(np.full((1, len(raw), length), np.nan) for length in lengths)
+    for episode, item in enumerate(raw):
+        parts = _parts(item)
+        if parts is None or any(part.shape != (length,) for part, length in zip(parts, lengths, strict=True)):
+            continue
+        for column, part in zip(batch, parts, strict=True):
+            column[0, episode] = part
+    return _clean(batch, spec)  # type: ignore[arg-type]
+
+
+def _parts(item: Any) -> _Columns | None:
+    """An episode's columns as numbers, whatever was sent; None if that cannot be."""
+    try:
+        states, actions, rewards = item
+        return (
+            np.asarray(states, dtype=np.float64),
+            np.asarray(actions, dtype=np.float64),
+            np.asarray(rewards, dtype=np.float64),
+        )
+    except Exception:  # anything at all may have been sent, and no one may notice
+        return None
+
+
+def _whole(values: NDArray[np.float64], count: int) -> NDArray[np.bool_]:
+    return np.asarray((values >= 0) & (values < count) & (values == np.floor(values)))
+
+
+def _scaled(rewards: NDArray[np.float64], spec: EpisodeSpec) -> NDArray[np.float64]:
+    if isinstance(spec.rewards, MomentBound):
+        return rewards
+    low, high = spec.rewards
+    return (np.clip(rewards, low, high) - low) / (high - low)
+
+
+def _problems_of_one(item: Any, spec: EpisodeSpec, episode: int) -> list[Problem]:
+    parts = _parts(item)
+    if parts is None:
+        return [
+            Problem(0, episode, "episode", None, "is not (states, actions, rewards) in numbers; it counts as empty")
+        ]
+    names = ("states", "actions", "rewards")
+    lengths = (spec.horizon + 1, spec.horizon, spec.horizon)
+    wrong = [
+        Problem(
+            0, episode, name, None, f"has shape {part.shape} where ({length},) is declared; the episode counts as empty"
+        )
+        for name, part, length in zip(names, parts, lengths, strict=True)
+        if part.shape != (length,)
+    ]
+    return wrong or _problems(parts, spec, 0, episode)
+
+
+def _problems(parts: tuple[NDArray[np.float64], ...], spec: EpisodeSpec, run: int, episode: int) -> list[Problem]:
+    found = []
+    for column, values, count in zip(("states", "actions"), parts, (spec.states, spec.actions), strict=False):
+        with np.errstate(invalid="ignore"):
+            bad = np.flatnonzero(~_whole(values, count))
+        for step in bad:
+            what = f"{values[step]:g} is none of 0..{count - 1}; the episode counts as empty"
+            found.append(Problem(run, episode, column, int(step), what))
+    rewards = parts[2]
+    what = "is not a number; the episode counts as empty"
+    found.extend(Problem(run, episode, "rewards", int(step), what) for step in np.flatnonzero(np.isnan(rewards)))
+    if not isinstance(spec.rewards, MomentBound):
+        low, high = spec.rewards
+        outside = np.flatnonzero((rewards < low) | (rewards > high))
+        what = f"is outside [{low:g}, {high:g}] and will be clamped"
+        found.extend(Problem(run, episode, "rewards", int(step), f"{rewards[step]:g} {what}") for step in outside)
+    return found

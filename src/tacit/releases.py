@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Error", "GramRelease", "TabularRelease"]
+__all__ = ["Error", "GramRelease", "Release", "TabularRelease"]
 
 Array = NDArray[np.float64]
 
@@ -62,9 +62,17 @@ class TabularRelease:
 
 @dataclass(frozen=True, kw_only=True)
 class GramRelease:
-    """Noisy Σ φφᵀ (runs, steps, d, d) and Σ φ y (runs, steps, d) of normalised features and targets."""
+    """Noisy Σ φφᵀ (runs, steps, d, d) and Σ φ y (runs, steps, d) of normalised features and targets.
+
+    `errors["gram"]` is the law on the diagonal, and √2 times that off it; `errors["vector"]` is that of
+    `vector_weight`·vector.
+    """
 
     episodes: int
     gram: Array
-    vector: Array
+    vector: Array | None
+    vector_weight: float
     errors: Mapping[str, Error]
+
+
+Release: TypeAlias = TabularRelease | GramRelease

@@ -1,3 +1,4 @@
+import json
 from dataclasses import FrozenInstanceError
 
 import numpy as np
@@ -143,3 +144,10 @@ def test_the_start_law_is_a_fresh_array():
     spec = EpisodeSpec(states=2, actions=2, horizon=2, start=0)
     spec.start_law[0] = 5.0
     assert spec.start_law.tolist() == [1.0, 0.0]
+
+
+@pytest.mark.parametrize("rewards", [(-1.0, 2.0), MomentBound(order=1.5, bound=3.0, mean=1.0)])
+@pytest.mark.parametrize("start", ["unknown", 1, (0.25, 0.75)])
+def test_specs_survive_json(rewards, start):
+    spec = EpisodeSpec(states=2, actions=3, horizon=4, rewards=rewards, stationary=False, start=start)
+    assert EpisodeSpec.from_json(json.loads(json.dumps(spec.to_json()))) == spec

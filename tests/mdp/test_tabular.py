@@ -82,6 +82,14 @@ def test_duplicate_sparse_entries_add_up():
     assert world.kernel.toarray().tolist() == [[0.0, 1.0], [1.0, 0.0]]
 
 
+def test_sparse_rows_are_brought_into_one_form():
+    kernel = csr_array(([0.5, 0.25, 0.25, 1.0], [1, 0, 0, 0], [0, 3, 4]), shape=(2, 2))
+    world = make(S=2, A=1, H=2, kernel=kernel)
+    assert world.kernel.nnz == 3
+    assert world.kernel.has_canonical_format
+    assert kernel.nnz == 4  # the caller's own is left alone
+
+
 def test_the_smallest_world():
     world = TabularMDP(
         spec=EpisodeSpec(states=1, actions=1, horizon=1, start=0),
@@ -158,6 +166,12 @@ def bad_rows(change):
 def test_worlds_that_cannot_be_are_refused(replaced, message):
     with pytest.raises(SpecError, match=message):
         make(**replaced)
+
+
+def test_rounding_does_not_leave_the_range():
+    make(rewards=Deterministic(mean=np.full((3, 2), 1 + 1e-12)))
+    with pytest.raises(SpecError, match="widen the range"):
+        make(rewards=Deterministic(mean=np.full((3, 2), 1 + 1e-8)))
 
 
 def heavy(**bound):

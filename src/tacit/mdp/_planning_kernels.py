@@ -66,9 +66,7 @@ def optimal_backups(
     cache=True,
     nogil=True,
 )
-def deterministic_backups(
-    kernel: _Floats, rewards: _Floats, policy: NDArray[np.int32], values: _Floats
-) -> None:
+def deterministic_backups(kernel: _Floats, rewards: _Floats, policy: NDArray[np.int32], values: _Floats) -> None:
     """Fill values[:, :H] backwards under a policy (R|1, H, S) of actions."""
     runs, states = values.shape[0], values.shape[2]
     for run in range(runs):

@@ -1,8 +1,7 @@
 """The compiled walk through a world. Imported by `rollouts` when first needed, like `_planning_kernels`.
 
 A world's laws come as compressed rows, the same for dense and sparse worlds: row (h·S + s)·A + a holds the
-states that can follow, in ascending order, and the cumulative probabilities up to each, the last of which is
-exactly 1.
+states that can follow, in ascending order, and the cumulative probabilities up to each.
 """
 
 from __future__ import annotations
@@ -24,7 +23,10 @@ def _input(dtype: object, dimensions: int) -> object:
 
 @njit(int64(_input(float64, 1), int64, int64, float64), cache=True, nogil=True)
 def first_above(cumulative: _Floats, begin: int, end: int, uniform: float) -> int:
-    """Find the first position in begin..end-1 whose cumulative probability is above the uniform."""
+    """Find the first position in begin..end-1 whose cumulative probability is above the uniform.
+
+    The last one stands for all that rounding may have left out.
+    """
     if end - begin <= _SHORT:
         while begin < end - 1 and cumulative[begin] <= uniform:
             begin += 1
@@ -41,14 +43,12 @@ def first_above(cumulative: _Floats, begin: int, end: int, uniform: float) -> in
 
 @njit(void(_input(int64, 1), _input(float64, 1), types.Array(float64, 1, "C")), cache=True, nogil=True)
 def accumulate_rows(bounds: NDArray[np.int64], probabilities: _Floats, cumulative: _Floats) -> None:
-    """Fill in each row's cumulative probabilities, divided by their total so that the last is exactly 1."""
+    """Fill in each row's cumulative probabilities."""
     for row in range(bounds.size - 1):
         total = 0.0
         for position in range(bounds[row], bounds[row + 1]):
             total += probabilities[position]
             cumulative[position] = total
-        for position in range(bounds[row], bounds[row + 1]):
-            cumulative[position] /= total
 
 
 @njit(

@@ -174,9 +174,7 @@ def occupancies(kernel: Kernel, start: NDArray[np.float64], policy: ArrayLike) -
     if probabilities.ndim == 3:
         probabilities = (probabilities[..., None] == np.arange(actions)).astype(np.float64)
     horizon = probabilities.shape[1]
-    placeholder = np.empty(
-        (first.shape[0], 1, states, actions)
-    )  # brings the start law's runs and S into the check
+    placeholder = np.empty((first.shape[0], 1, states, actions))  # brings the start law's runs and S into the check
     runs, states, actions = _sizes(kernel, placeholder, horizon, probabilities.shape[0])
     result = np.empty((runs, horizon, states, actions))
     here = np.broadcast_to(first, (runs, states))
@@ -215,8 +213,8 @@ def greedy(
             raise ValueError(f"one generator per run: q has {q.shape[0]} runs, got {len(rng)} generators")
         draws = np.stack([generator.random(q.shape[1:-1]) for generator in rng])
     rank = np.cumsum(tied, axis=-1)
-    # Multiplying may round up to the number of ties itself, once in about 2^53 draws.
-    wanted = np.minimum(np.floor(draws * rank[..., -1]), rank[..., -1] - 1)
+    # A uniform is at most 1 - 2^-53, so that the product stays below the number of ties even after rounding.
+    wanted = np.floor(draws * rank[..., -1])
     return _first(rank > wanted[..., None])
 
 
@@ -240,13 +238,10 @@ def as_policy(
             raise ValueError(f"actions are 0..{actions - 1}; the policy has {given.min()}..{given.max()}")
         return np.ascontiguousarray(given, dtype=np.int32)
     if given.dtype.kind != "f":
-        raise ValueError(
-            f"a policy holds actions (integers) or probabilities (floats); got dtype {given.dtype}"
-        )
+        raise ValueError(f"a policy holds actions (integers) or probabilities (floats); got dtype {given.dtype}")
     if given.ndim != 4 or given.shape[2:] != (states, actions) or horizon not in (None, given.shape[1]):
         raise ValueError(
-            f"a stochastic policy is (R, H, S, A) = (R, {horizon or 'H'}, {states}, {actions}); "
-            f"got {given.shape}"
+            f"a stochastic policy is (R, H, S, A) = (R, {horizon or 'H'}, {states}, {actions}); got {given.shape}"
         )
     # Written so that NaN fails.
     if given.size and not (given.min() >= 0 and np.abs(given.sum(axis=-1) - 1).max() <= _POLICY_TOLERANCE):
@@ -254,9 +249,7 @@ def as_policy(
     return np.ascontiguousarray(given, dtype=np.float64)
 
 
-def _sizes(
-    kernel: Kernel, rewards: NDArray[np.float64], horizon: int, policy_runs: int = 1
-) -> tuple[int, int, int]:
+def _sizes(kernel: Kernel, rewards: NDArray[np.float64], horizon: int, policy_runs: int = 1) -> tuple[int, int, int]:
     """(R, S, A), once every array is known to fit."""
     if rewards.ndim != 4:
         raise ValueError(f"rewards are (R|1, H|1, S, A); got {rewards.shape}")
@@ -277,8 +270,7 @@ def _sizes(
         kernel_runs = kernel_steps = 1
     if horizon < 1 or kernel_steps not in (1, horizon) or reward_steps not in (1, horizon):
         raise ValueError(
-            f"the horizon is {horizon}, but the kernel has {kernel_steps} steps and the rewards have "
-            f"{reward_steps}"
+            f"the horizon is {horizon}, but the kernel has {kernel_steps} steps and the rewards have {reward_steps}"
         )
     runs = max(kernel_runs, reward_runs, policy_runs)
     if not {kernel_runs, reward_runs, policy_runs} <= {1, runs}:

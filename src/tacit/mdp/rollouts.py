@@ -49,9 +49,7 @@ class Streams:
             raise ValueError(f"runs must be a whole number of at least 1; got {runs!r}")
         if not isinstance(seed, np.random.SeedSequence):
             if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
-                raise ValueError(
-                    f"the seed must be a whole number of at least 0 or a SeedSequence; got {seed!r}"
-                )
+                raise ValueError(f"the seed must be a whole number of at least 0 or a SeedSequence; got {seed!r}")
             seed = np.random.SeedSequence(int(seed))
         per_run = [[np.random.default_rng(child) for child in run.spawn(3)] for run in seed.spawn(int(runs))]
         self.dynamics, self.rewards, self.policy = zip(*per_run, strict=True)

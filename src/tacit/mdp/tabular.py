@@ -65,8 +65,7 @@ class TabularMDP:
             raise SpecError(f"spec must be an EpisodeSpec; got {type(self.spec).__name__}")
         if not isinstance(self.rewards, RewardLaw):
             raise SpecError(
-                "rewards must be a RewardLaw, such as Deterministic(mean=...); "
-                f"got {type(self.rewards).__name__}"
+                f"rewards must be a RewardLaw, such as Deterministic(mean=...); got {type(self.rewards).__name__}"
             )
         object.__setattr__(self, "kernel", _read_only_kernel(self.kernel, self.spec))
         object.__setattr__(self, "start", _read_only_start(self.start, self.spec))
@@ -84,10 +83,12 @@ class TabularMDP:
                 "the spec says stationary, but the reward law has one mean per step; "
                 "give the law once, (1, S, A), or declare stationary=False"
             )
-        low, high = self.rewards.support
         if isinstance(spec.rewards, MomentBound):
             self._check_moments(spec.rewards)
-        elif not (spec.rewards[0] <= low and high <= spec.rewards[1]):
+            return
+        low, high = self.rewards.support
+        slack = _TOLERANCE * (spec.rewards[1] - spec.rewards[0])  # means are often products, and rounded
+        if not (spec.rewards[0] - slack <= low and high <= spec.rewards[1] + slack):
             raise SpecError(
                 f"rewards lie in [{low:g}, {high:g}], the spec declares the range {spec.rewards}; "
                 "widen the range, or declare a MomentBound where there is none"
@@ -97,9 +98,7 @@ class TabularMDP:
         largest_mean = float(np.abs(self.rewards.mean).max())
         moment = self.rewards.moment_bound(declared.order)
         if largest_mean > declared.mean * (1 + _TOLERANCE):
-            raise SpecError(
-                f"a mean reward of size {largest_mean:g} exceeds the declared bound {declared.mean:g}"
-            )
+            raise SpecError(f"a mean reward of size {largest_mean:g} exceeds the declared bound {declared.mean:g}")
         if moment > declared.bound * (1 + _TOLERANCE):
             raise SpecError(
                 f"the bound of E|r|^{declared.order:g} known for this law is {moment:g}, "

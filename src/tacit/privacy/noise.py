@@ -40,16 +40,14 @@ class NoiseSource(Protocol):
         """Of what it returns: int64 on a lattice, float64 in simulation."""
         ...
 
-    def laplace(self, *, scale: float, runs: int, size: int) -> Array:
-        """Independent Laplace variables, density ∝ exp(−|x|/scale), shape (runs, size)."""
+    def laplace(self, *, scale: float, runs: int, size: int, terms: int = 1) -> Array:
+        """Laplace variables, density ∝ exp(−|x|/scale), of shape (runs, size); each the sum of `terms` independent
+        ones, which is what so many devices add together.
+        """
         ...
 
-    def gaussian(self, *, scale: float, runs: int, size: int) -> Array:
-        """Independent Gaussian variables, density ∝ exp(−x²/(2 scale²)), shape (runs, size)."""
-        ...
-
-    def laplace_sum(self, *, scale: float, terms: int, runs: int, size: int) -> Array:
-        """Sums of `terms` independent Laplace variables: what `terms` devices add together."""
+    def gaussian(self, *, scale: float, runs: int, size: int, terms: int = 1) -> Array:
+        """Gaussian variables, density ∝ exp(−x²/(2 scale²)); otherwise as `laplace`."""
         ...
 
     def words(self, *, runs: int, size: int) -> NDArray[np.uint64]:
@@ -68,20 +66,13 @@ class SecureNoise:
     protects = True
     dtype = np.dtype(np.int64)
 
-    def laplace(self, *, scale: float, runs: int, size: int) -> Array:
+    def laplace(self, *, scale: float, runs: int, size: int, terms: int = 1) -> Array:
         """See `NoiseSource`. ε = Δ₁/scale for whole-numbered queries, exactly."""
-        return self._draw("laplace", scale, runs, size)
+        return self._draw("laplace", scale, runs, size, terms)
 
-    def gaussian(self, *, scale: float, runs: int, size: int) -> Array:
+    def gaussian(self, *, scale: float, runs: int, size: int, terms: int = 1) -> Array:
         """See `NoiseSource`. ρ = Δ₂²/(2 scale²) for whole-numbered queries (Canonne, Kamath & Steinke 2020)."""
-        return self._draw("gaussian", scale, runs, size)
-
-    def laplace_sum(self, *, scale: float, terms: int, runs: int, size: int) -> Array:
-        """See `NoiseSource`; each term is drawn, as each device would."""
-        total = np.zeros((runs, size), dtype=self.dtype)
-        for _ in range(terms):
-            total += self.laplace(scale=scale, runs=runs, size=size)
-        return total
+        return self._draw("gaussian", scale, runs, size, terms)
 
     def words(self, *, runs: int, size: int) -> NDArray[np.uint64]:
         """See `NoiseSource`; from the operating system."""
@@ -91,12 +82,12 @@ class SecureNoise:
         """Nothing: what was drawn cannot be drawn again."""
         return {"source": "secure"}
 
-    def _draw(self, law: str, scale: float, runs: int, size: int) -> Array:
-        zeros = np.zeros(runs * size, dtype=self.dtype)
-        if scale == 0 or zeros.size == 0:
-            return zeros.reshape(runs, size)
-        drawn = _measurement(law, float(scale))(zeros)
-        return np.asarray(drawn, dtype=self.dtype).reshape(runs, size)
+    def _draw(self, law: str, scale: float, runs: int, size: int, terms: int) -> Array:
+        total = np.zeros(runs * size, dtype=self.dtype)
+        if scale > 0 and total.size > 0:
+            for _ in range(terms):
+                total = np.asarray(_measurement(law, float(scale))(total), dtype=self.dtype)
+        return total.reshape(runs, size)
 
     def __repr__(self) -> str:
         return "SecureNoise()"
@@ -138,11 +129,18 @@ class SimulationNoise:
         self._seed = seed if isinstance(seed, np.random.SeedSequence) else np.random.SeedSequence(seed)
         self._generators: list[np.random.Generator] = []
 
-    def laplace(self, *, scale: float, runs: int, size: int) -> Array:
-        """See `NoiseSource`: a standard exponential with a random sign, faster than `Generator.laplace`."""
+    def laplace(self, *, scale: float, runs: int, size: int, terms: int = 1) -> Array:
+        """See `NoiseSource`: exponentials with random signs, faster than `Generator.laplace`; sums of them as the
+        difference of two Gamma variables.
+        """
         from tacit.privacy._kernels import apply_signs
 
         noise = np.empty((runs, size))
+        if terms > 1:
+            for run, generator in enumerate(self._of(runs)):
+                noise[run] = generator.standard_gamma(terms, size) - generator.standard_gamma(terms, size)
+            noise *= scale
+            return noise
         signs = np.empty((runs, -(-size // 64)), dtype=np.uint64)
         for run, generator in enumerate(self._of(runs)):
             generator.standard_exponential(out=noise[run])
@@ -150,22 +148,12 @@ class SimulationNoise:
         apply_signs(noise, signs, scale)
         return noise
 
-    def gaussian(self, *, scale: float, runs: int, size: int) -> Array:
+    def gaussian(self, *, scale: float, runs: int, size: int, terms: int = 1) -> Array:
         """See `NoiseSource`."""
         noise = np.empty((runs, size))
         for run, generator in enumerate(self._of(runs)):
             generator.standard_normal(out=noise[run])
-        noise *= scale
-        return noise
-
-    def laplace_sum(self, *, scale: float, terms: int, runs: int, size: int) -> Array:
-        """See `NoiseSource`; drawn at once as the difference of two Gamma(terms) variables."""
-        if terms == 1:
-            return self.laplace(scale=scale, runs=runs, size=size)
-        noise = np.empty((runs, size))
-        for run, generator in enumerate(self._of(runs)):
-            noise[run] = generator.standard_gamma(terms, size) - generator.standard_gamma(terms, size)
-        noise *= scale
+        noise *= scale * math.sqrt(terms)
         return noise
 
     def words(self, *, runs: int, size: int) -> NDArray[np.uint64]:
@@ -207,15 +195,11 @@ class NoNoise:
     protects = False
     dtype = np.dtype(np.float64)
 
-    def laplace(self, *, scale: float, runs: int, size: int) -> Array:
+    def laplace(self, *, scale: float, runs: int, size: int, terms: int = 1) -> Array:
         """Zeros."""
         return np.zeros((runs, size))
 
-    def gaussian(self, *, scale: float, runs: int, size: int) -> Array:
-        """Zeros."""
-        return np.zeros((runs, size))
-
-    def laplace_sum(self, *, scale: float, terms: int, runs: int, size: int) -> Array:
+    def gaussian(self, *, scale: float, runs: int, size: int, terms: int = 1) -> Array:
         """Zeros."""
         return np.zeros((runs, size))
 

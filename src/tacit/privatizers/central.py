@@ -2,26 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tacit.mdp.trajectories import Trajectories
 from tacit.privacy import counters
 from tacit.privacy.calibration import Calibration, calibrate
-from tacit.privacy.counters import CounterDesign, CounterStream, Entries, Extent, Mechanism
-from tacit.privacy.errors import Bernstein, ErrorLaw, NoError
+from tacit.privacy.counters import CounterDesign, CounterStream, Extent, Mechanism
+from tacit.privacy.errors import ErrorLaw, NoError
 from tacit.privacy.guarantees import Central, Guarantee, Joint, NonPrivate
 from tacit.privacy.noise import NoiseSource, NoNoise, SecureNoise, lattice_scale, restored
 from tacit.privacy.statements import Statement, guarantee_from_json
 from tacit.privatizers import published, vault
 from tacit.privatizers.protocol import BudgetExhausted, PrivatizationError
-from tacit.releases import TabularRelease
-from tacit.statistics.reading import read
-from tacit.statistics.tabular import Family, TabularStatistic
+from tacit.releases import Release
+from tacit.statistics import Statistic, statistic_from_json
 
 __all__ = ["COUNTERS", "CentralPrivatizer", "design_for"]
 
@@ -73,6 +71,7 @@ class CentralPrivatizer:
     Examples
     --------
     >>> from tacit.mdp.spec import EpisodeSpec
+    >>> from tacit.statistics import TabularStatistic
     >>> spec = EpisodeSpec(states=6, actions=2, horizon=20)
     >>> privatizer = CentralPrivatizer(TabularStatistic(spec=spec), Joint(epsilon=1), episodes=20_000)
     >>> privatizer.until_release()
@@ -84,7 +83,7 @@ class CentralPrivatizer:
 
     def __init__(
         self,
-        statistic: TabularStatistic,
+        statistic: Statistic,
         guarantee: Guarantee,
         *,
         episodes: int,
@@ -111,7 +110,7 @@ class CentralPrivatizer:
         self.users = 0
         self.releases = 0
         self._closed = False
-        self._streams: dict[Family, CounterStream] = {
+        self._streams: dict[str, CounterStream] = {
             family: self.counter.start(
                 noise=self.noise, runs=runs, cells=statistic.cells(family), **self._stream_settings(family)
             )
@@ -123,10 +122,10 @@ class CentralPrivatizer:
         upcoming = self.counter.next_release(self.users)
         return None if upcoming is None else upcoming - self.users
 
-    def observe(self, episodes: Trajectories | Sequence[Any]) -> None:
+    def observe(self, episodes: Any) -> None:
         """See `Privatizer`. A batch that reaches over a release is split there."""
         self._check_open()
-        batch = read(episodes, self.statistic.spec)
+        batch = self.statistic.read(episodes)
         if batch.runs != self.runs:
             raise PrivatizationError(f"{self.runs} runs were declared, and episodes of {batch.runs} came")
         if self.users + batch.number > self.episodes:
@@ -136,20 +135,23 @@ class CentralPrivatizer:
             to_release = self.until_release()
             last = batch.number if to_release is None else min(batch.number, first + to_release)
             released = False
-            for family, (cells, values) in self.statistic.entries(batch.part(first, last)).items():
-                released = self._streams[family].add(Entries(cells, values), items=last - first)
+            for family, contribution in self.statistic.contributions(batch.part(first, last)).items():
+                released = self._streams[family].add(contribution, items=last - first)
             self.releases += released
             self.users += last - first
             first = last
 
-    def release(self) -> TabularRelease:
+    def release(self) -> Release:
         """See `Privatizer`."""
         self._check_open()
-        fields = {family: self._field(family) for family in self.statistic.families}
-        errors: dict[str, ErrorLaw] = {family: self.error(family) for family in self.statistic.families}
-        return tabular_release(self.statistic, self._released_at, fields, errors)
+        fields = {
+            family: np.asarray(stream.released * self.statistic.unit(family), dtype=np.float64)
+            for family, stream in self._streams.items()
+        }
+        errors = {family: self.error(family) for family in self.statistic.families}
+        return self.statistic.release(self._released_at, fields, errors)
 
-    def error(self, family: Family, episodes: int | None = None) -> ErrorLaw:
+    def error(self, family: str, episodes: int | None = None) -> ErrorLaw:
         """The law of a family's error in the latest release, or after so many episodes: known before any data."""
         time = self._released_at if episodes is None else episodes
         calibration = self._calibration_of(family)
@@ -206,7 +208,7 @@ class CentralPrivatizer:
     def from_state(cls, arrays: Mapping[str, NDArray[Any]], meta: Mapping[str, Any]) -> CentralPrivatizer:
         """The privatizer that `state` described; it draws nothing that was drawn before."""
         self = cls.__new__(cls)
-        self.statistic = TabularStatistic.from_json(meta["statistic"])
+        self.statistic = statistic_from_json(meta["statistic"])
         self.guarantee = guarantee_from_json(meta["guarantee"])
         self.episodes, self.runs = meta["episodes"], meta["runs"]
         self.counter = counters.design_from_json(meta["counter"])
@@ -239,17 +241,17 @@ class CentralPrivatizer:
 
     def _calibrated(self, calibration: str, mechanism: Mechanism | Literal["auto"]) -> dict[str, Calibration]:
         if calibration == "published":
-            return published.central_000(self.statistic, self.guarantee, self.counter, self.episodes)
+            return published.central(self.statistic, self.guarantee, self.counter, self.episodes)
         if calibration != "exact":
             raise PrivatizationError(f'calibration must be "exact" or "published"; got {calibration!r}')
         sensitivity = self.statistic.sensitivity(self.guarantee.neighbours)
         together = " and ".join(self.statistic.families)
         return {together: calibrate(self.guarantee, sensitivity, counter=self.counter, mechanism=mechanism)}
 
-    def _calibration_of(self, family: Family) -> Calibration:
+    def _calibration_of(self, family: str) -> Calibration:
         return self.calibrations.get(family) or next(iter(self.calibrations.values()))
 
-    def _stream_settings(self, family: Family) -> dict[str, Any]:
+    def _stream_settings(self, family: str) -> dict[str, Any]:
         """Scale and extent of a family's counter, in its lattice units."""
         calibration, unit = self._calibration_of(family), self.statistic.unit(family)
         neighbours = self.guarantee.neighbours
@@ -265,36 +267,6 @@ class CentralPrivatizer:
             ),
         }
 
-    def _field(self, family: Family) -> NDArray[np.float64]:
-        values = self._streams[family].released * self.statistic.unit(family)
-        return np.asarray(values, dtype=np.float64).reshape(self.runs, *self.statistic.shape(family))
-
     def _check_open(self) -> None:
         if self._closed:
             raise PrivatizationError("this privatizer was saved: load the file to go on")
-
-
-def tabular_release(
-    statistic: TabularStatistic,
-    episodes: int,
-    fields: Mapping[Family, NDArray[np.float64]],
-    errors: dict[str, ErrorLaw],
-) -> TabularRelease:
-    """Put families together for a learner: visits from transitions unless counted."""
-    if "transitions" not in fields:
-        raise PrivatizationError("a release for learners needs the transitions among its families")
-    visits = fields.get("visits")
-    if visits is None:
-        visits = fields["transitions"].sum(axis=-1)
-        law = errors["transitions"]
-        if not isinstance(law, Bernstein):  # sums of randomized responses depend on one another: their codec knows
-            errors["visits"] = law.summed(statistic.spec.states)
-    return TabularRelease(
-        episodes=episodes,
-        transitions=fields["transitions"],
-        visits=visits,
-        rewards=fields.get("rewards"),
-        centred=statistic.centred,
-        starts=fields.get("starts"),
-        errors=errors,
-    )

@@ -2,10 +2,10 @@
 
 Two randomizers, as a device and the decoder of what it sends:
 
-* **Laplace** (000, LOCAL-PRIVATIZER): noise on every cell of the statistic. `"published"` is 000's 3H/ε on three
-  families, which spends 2ε; `"exact"` is Δ₁/ε.
-* **One step** (default): a public uniform step h for each user; the device tells the symbol (s, a, s', b) of that step
-  alone, b ~ Ber(r), or ⊥, by subset selection with the whole ε; the server multiplies by H. Unbiased. At ε = 1, S = 6,
+* **Additive** (000, LOCAL-PRIVATIZER; 004, Remark 6.9): noise on every cell of the statistic. `"published"` is 000's
+  3H/ε on three families, which spends 2ε; `"exact"` is Δ₁/ε, or Gaussian.
+* **One step** (default, tabular): a public uniform step h for each user; the device tells the symbol (s, a, s', b) of
+  that step alone, b ~ Ber(r), or ⊥, by subset selection with the whole ε; the server multiplies by H. Unbiased. At ε = 1, S = 6,
   A = 2, H = 20 the variance of one symbol is 1,447 per user, against 7,200 for Laplace noise on pooled counts and
   144,000 for Laplace noise on every step, pooled afterwards.
 
@@ -16,7 +16,7 @@ any time.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, Protocol
@@ -24,8 +24,6 @@ from typing import Any, Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from tacit.mdp.spec import MomentBound
-from tacit.mdp.trajectories import Trajectories
 from tacit.privacy.calibration import Calibration, calibrate, price
 from tacit.privacy.counters import single
 from tacit.privacy.errors import Bernstein, ErrorLaw, LaplaceSum, NoError, Normal
@@ -35,13 +33,11 @@ from tacit.privacy.noise import NoiseSource, SecureNoise, lattice_scale, restore
 from tacit.privacy.sensitivity import Sensitivity
 from tacit.privacy.statements import Statement, guarantee_from_json
 from tacit.privatizers import published, vault
-from tacit.privatizers.central import tabular_release
 from tacit.privatizers.protocol import BudgetExhausted, PrivatizationError
-from tacit.releases import TabularRelease
-from tacit.statistics.reading import Episodes, read
-from tacit.statistics.tabular import Family, TabularStatistic
+from tacit.releases import Release
+from tacit.statistics import Batch, Episodes, Statistic, TabularStatistic, exact, statistic_from_json
 
-__all__ = ["Device", "LaplaceCodec", "LocalPrivatizer", "LocalServer", "OneStepCodec", "Report", "local_codec"]
+__all__ = ["AdditiveCodec", "Device", "LocalPrivatizer", "LocalServer", "OneStepCodec", "Report", "local_codec"]
 
 Sums = dict[str, NDArray[Any]]
 
@@ -58,7 +54,7 @@ class Codec(Protocol):
     """The public agreement between devices and server: how to randomize, and how to undo it on average."""
 
     @property
-    def statistic(self) -> TabularStatistic:
+    def statistic(self) -> Statistic:
         """What is estimated."""
         ...
 
@@ -72,62 +68,55 @@ class Codec(Protocol):
         """What keeps it."""
         ...
 
-    def randomize(self, episodes: Episodes, noise: NoiseSource) -> Report:
-        """On the device."""
+    def randomize(self, batch: Any, noise: NoiseSource) -> Report:
+        """On the device, of what the statistic has read."""
         ...
 
     def shapes(self, runs: int) -> dict[str, tuple[int, ...]]:
         """Of a report's arrays."""
         ...
 
-    def decode(self, sums: Sums, users: int) -> TabularRelease:
+    def decode(self, sums: Sums, users: int) -> Release:
         """On the server."""
         ...
 
 
 @dataclass(frozen=True)
-class LaplaceCodec:
-    """Laplace (or, for (ε, δ) and ρ, possibly Gaussian) noise on every cell, by every device."""
+class AdditiveCodec:
+    """Noise on every cell of a statistic, by every device: Laplace, or Gaussian where that is allowed and quieter."""
 
-    statistic: TabularStatistic
+    statistic: Statistic
     guarantee: Guarantee
     calibrations: Mapping[str, Calibration]
 
-    def randomize(self, episodes: Episodes, noise: NoiseSource) -> Report:
+    def randomize(self, batch: Batch, noise: NoiseSource) -> Report:
         """See `Codec`."""
         sums: Sums = {}
-        for family, total in self.statistic.exact(episodes).items():
-            flat = np.rint(total.reshape(episodes.runs, -1) / self.statistic.unit(family)).astype(noise.dtype)
+        for family, total in exact(self.statistic, batch).items():
             calibration = self._of(family)
+            draw = noise.laplace if calibration.mechanism == "laplace" else noise.gaussian
             scale = lattice_scale(calibration.scale, self.statistic.unit(family))
-            if calibration.mechanism == "laplace":
-                flat += noise.laplace_sum(scale=scale, terms=episodes.number, runs=episodes.runs, size=flat.shape[1])
-            else:
-                for _ in range(episodes.number):
-                    flat += noise.gaussian(scale=scale, runs=episodes.runs, size=flat.shape[1])
-            sums[family] = flat
-        return Report(episodes.number, sums)
+            sums[family] = total + draw(scale=scale, runs=batch.runs, size=total.shape[1], terms=batch.number)
+        return Report(batch.number, sums)
 
     def shapes(self, runs: int) -> dict[str, tuple[int, ...]]:
         """See `Codec`."""
         return {family: (runs, self.statistic.cells(family)) for family in self.statistic.families}
 
-    def decode(self, sums: Sums, users: int) -> TabularRelease:
+    def decode(self, sums: Sums, users: int) -> Release:
         """See `Codec`."""
-        fields: dict[Family, NDArray[np.float64]] = {}
-        errors: dict[str, ErrorLaw] = {}
-        for family in self.statistic.families:
-            unit, calibration = self.statistic.unit(family), self._of(family)
-            fields[family] = np.asarray(sums[family] * unit).reshape(-1, *self.statistic.shape(family))
-            if users == 0:
-                errors[family] = NoError()
-            elif calibration.mechanism == "laplace":
-                errors[family] = LaplaceSum(scale=calibration.scale, terms=users, unit=unit)
-            else:
-                errors[family] = Normal(std=calibration.scale * math.sqrt(users), slack=users * unit / 2.0)
-        return tabular_release(self.statistic, users, fields, errors)
+        fields = {family: sums[family] * self.statistic.unit(family) for family in self.statistic.families}
+        return self.statistic.release(users, fields, {family: self._error(family, users) for family in fields})
 
-    def _of(self, family: Family) -> Calibration:
+    def _error(self, family: str, users: int) -> ErrorLaw:
+        unit, calibration = self.statistic.unit(family), self._of(family)
+        if users == 0:
+            return NoError()
+        if calibration.mechanism == "laplace":
+            return LaplaceSum(scale=calibration.scale, terms=users, unit=unit)
+        return Normal(std=calibration.scale * math.sqrt(users), slack=users * unit / 2.0)
+
+    def _of(self, family: str) -> Calibration:
         return self.calibrations.get(family) or next(iter(self.calibrations.values()))
 
 
@@ -179,7 +168,7 @@ class OneStepCodec:
         """See `Codec`."""
         return {"told": (runs, self._rows, self.selection.symbols), "asked": (runs, self._rows)}
 
-    def decode(self, sums: Sums, users: int) -> TabularRelease:
+    def decode(self, sums: Sums, users: int) -> Release:
         """See `Codec`."""
         spec = self.statistic.spec
         found = self.selection.estimate(sums["told"], sums["asked"][..., None])[..., :-1]
@@ -194,8 +183,7 @@ class OneStepCodec:
             "rewards": self._error(users, sign * spec.states),
             "visits": self._error(users, [1.0, 1.0] * spec.states),
         }
-        fields: dict[Family, NDArray[np.float64]] = {"transitions": transitions, "rewards": rewards}
-        return tabular_release(self.statistic, users, fields, errors)
+        return self.statistic.release(users, {"transitions": transitions, "rewards": rewards}, errors)
 
     @property
     def _rows(self) -> int:
@@ -212,12 +200,12 @@ class OneStepCodec:
 
 
 def local_codec(
-    statistic: TabularStatistic,
+    statistic: Statistic,
     guarantee: Guarantee,
     *,
-    randomizer: Literal["one-step", "laplace"] = "one-step",
+    randomizer: Literal["one-step", "additive"] = "one-step",
     calibration: Literal["exact", "published"] = "exact",
-) -> LaplaceCodec | OneStepCodec:
+) -> AdditiveCodec | OneStepCodec:
     """The agreement between devices and server.
 
     Examples
@@ -232,18 +220,18 @@ def local_codec(
     if guarantee.neighbours != "replace-one":
         raise PrivatizationError("a local guarantee compares any two trajectories of a user: replace-one")
     if calibration == "published":
-        return LaplaceCodec(statistic, guarantee, published.local_000(statistic, guarantee))
-    if randomizer == "laplace":
+        return AdditiveCodec(statistic, guarantee, published.local(statistic, guarantee))
+    if randomizer == "additive":
         together = " and ".join(statistic.families)
         noise = calibrate(guarantee, statistic.sensitivity(), counter=single(1))
-        return LaplaceCodec(statistic, guarantee, {together: noise})
+        return AdditiveCodec(statistic, guarantee, {together: noise})
     if randomizer != "one-step":
-        raise PrivatizationError(f'randomizer must be "one-step" or "laplace"; got {randomizer!r}')
-    spec = statistic.spec
-    if set(statistic.families) != {"transitions", "rewards"} or statistic.cap or isinstance(spec.rewards, MomentBound):
-        raise PrivatizationError('"one-step" tells transitions and rewards, without a cap; take randomizer="laplace"')
+        raise PrivatizationError(f'randomizer must be "one-step" or "additive"; got {randomizer!r}')
+    if not isinstance(statistic, TabularStatistic) or statistic.families != ("transitions", "rewards") or statistic.cap:
+        raise PrivatizationError('"one-step" tells transitions and rewards, without a cap; take randomizer="additive"')
     if guarantee.epsilon is None:
-        raise PrivatizationError('"one-step" keeps a pure epsilon; take randomizer="laplace" for rho')
+        raise PrivatizationError('"one-step" keeps a pure epsilon; take randomizer="additive" for rho')
+    spec = statistic.spec
     symbols = 2 * spec.states * spec.actions * spec.states + 1
     return OneStepCodec(statistic, guarantee, SubsetSelection(guarantee.epsilon, symbols))
 
@@ -260,9 +248,9 @@ class Device:
         """Where its randomness comes from."""
         return self._noise
 
-    def report(self, episodes: Trajectories | Sequence[Any]) -> Report:
+    def report(self, episodes: Any) -> Report:
         """Randomize. Whatever the episode is, a report of the same kind comes out."""
-        return self._codec.randomize(read(episodes, self._codec.statistic.spec), self._noise)
+        return self._codec.randomize(self._codec.statistic.read(episodes), self._noise)
 
 
 class LocalServer:
@@ -287,7 +275,7 @@ class LocalServer:
             self._sums[name] += array
         self.users += report.users
 
-    def release(self) -> TabularRelease:
+    def release(self) -> Release:
         """The estimate from all reports so far."""
         return self.codec.decode(self._sums, self.users)
 
@@ -300,11 +288,11 @@ class LocalPrivatizer:
 
     def __init__(
         self,
-        statistic: TabularStatistic,
+        statistic: Statistic,
         guarantee: Guarantee,
         *,
         episodes: int,
-        randomizer: Literal["one-step", "laplace"] = "one-step",
+        randomizer: Literal["one-step", "additive"] = "one-step",
         calibration: Literal["exact", "published"] = "exact",
         noise: NoiseSource | None = None,
         runs: int = 1,
@@ -316,7 +304,7 @@ class LocalPrivatizer:
         self._closed = False
 
     @property
-    def statistic(self) -> TabularStatistic:
+    def statistic(self) -> Statistic:
         """What is estimated."""
         return self.codec.statistic
 
@@ -329,10 +317,10 @@ class LocalPrivatizer:
         """See `Privatizer`: every report may be followed by a release."""
         return 1 if self.users < self.server.episodes else None
 
-    def observe(self, episodes: Trajectories | Sequence[Any]) -> None:
+    def observe(self, episodes: Any) -> None:
         """See `Privatizer`."""
         self._check_open()
-        batch = read(episodes, self.statistic.spec)
+        batch = self.statistic.read(episodes)
         if batch.runs != self.server.runs:
             raise PrivatizationError(f"{self.server.runs} runs were declared, and episodes of {batch.runs} came")
         if self.users + batch.number > self.server.episodes:
@@ -340,7 +328,7 @@ class LocalPrivatizer:
         if batch.number:
             self.server.collect(self.codec.randomize(batch, self.device.noise))
 
-    def release(self) -> TabularRelease:
+    def release(self) -> Release:
         """See `Privatizer`."""
         self._check_open()
         return self.server.release()
@@ -379,7 +367,7 @@ class LocalPrivatizer:
     def from_state(cls, arrays: Mapping[str, NDArray[Any]], meta: Mapping[str, Any]) -> LocalPrivatizer:
         """The privatizer that `state` described."""
         self = cls(
-            TabularStatistic.from_json(meta["statistic"]),
+            statistic_from_json(meta["statistic"]),
             guarantee_from_json(meta["guarantee"]),
             episodes=meta["episodes"],
             runs=meta["runs"],

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
-from tacit.mdp.trajectories import Trajectories
 from tacit.privacy.statements import Statement
-from tacit.releases import TabularRelease
+from tacit.releases import Release
 
 __all__ = ["BudgetExhausted", "PrivatizationError", "Privatizer"]
 
@@ -38,11 +36,14 @@ class Privatizer(Protocol):
         """How many more episodes make the next release; None if there is none to come."""
         ...
 
-    def observe(self, episodes: Trajectories | Sequence[Any]) -> None:
-        """Take the next episodes in. Never raises on values; raises `BudgetExhausted` on too many."""
+    def observe(self, episodes: Any) -> None:
+        """Take the next episodes in: whatever the statistic reads, trajectories or regressors.
+
+        Never raises on values; raises `BudgetExhausted` on too many.
+        """
         ...
 
-    def release(self) -> TabularRelease:
+    def release(self) -> Release:
         """The latest release; zeros before the first."""
         ...
 

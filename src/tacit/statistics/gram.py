@@ -23,18 +23,44 @@ Rounding to the public grid u moves a difference by at most u per cell: Δ₂ + 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tacit.mdp.spec import SpecError
+from tacit.privacy.counters import Entries
+from tacit.privacy.errors import ErrorLaw
 from tacit.privacy.guarantees import Neighbours
 from tacit.privacy.sensitivity import Sensitivity
+from tacit.releases import GramRelease
 
-__all__ = ["GramStatistic", "from_svec", "to_svec"]
+__all__ = ["GramStatistic", "Regressors", "from_svec", "to_svec"]
 
 Array = NDArray[np.float64]
+
+
+class Regressors(NamedTuple):
+    """Features (runs, episodes, steps, d) and targets (runs, episodes, steps): one regression for each step."""
+
+    features: Array
+    targets: Array
+
+    @property
+    def runs(self) -> int:
+        """The first axis."""
+        return int(self.targets.shape[0])
+
+    @property
+    def number(self) -> int:
+        """Episodes of each run."""
+        return int(self.targets.shape[1])
+
+    def part(self, first: int, last: int) -> Regressors:
+        """Episodes first, …, last − 1."""
+        return Regressors(self.features[:, first:last], self.targets[:, first:last])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,7 +78,7 @@ class GramStatistic:
         N and B: what features and targets are divided by, and clipped to.
     vector_weight
         k: the vector is noised as k·Σ φ y. √2 makes the Gram free.
-    unit
+    grid
         The public grid, a power of two.
 
     Examples
@@ -66,7 +92,7 @@ class GramStatistic:
     norm: float = 1.0
     target_bound: float = 1.0
     vector_weight: float = math.sqrt(2.0)
-    unit: float = 2.0**-20
+    grid: float = 2.0**-20
 
     def __post_init__(self) -> None:
         if self.dimension < 1 or self.steps < 1:
@@ -75,67 +101,31 @@ class GramStatistic:
             raise SpecError("norm and target_bound are declared, positive and finite")
         if not 0 <= self.vector_weight < math.inf:
             raise SpecError(f"the vector's weight must be at least 0 and finite; got {self.vector_weight}")
-        if math.frexp(self.unit)[0] != 0.5:
-            raise SpecError(f"the grid must be a power of two; got {self.unit}")
+        if math.frexp(self.grid)[0] != 0.5:
+            raise SpecError(f"the grid must be a power of two; got {self.grid}")
 
     @property
-    def gram_cells(self) -> int:
-        """Of one step: d(d+1)/2."""
-        return self.dimension * (self.dimension + 1) // 2
+    def families(self) -> tuple[str, ...]:
+        """See `Statistic`."""
+        return ("gram", "vector") if self.vector_weight else ("gram",)
 
-    @property
-    def cells(self) -> int:
-        """Of all steps."""
-        return self.steps * (self.gram_cells + (self.dimension if self.vector_weight else 0))
+    def cells(self, family: str) -> int:
+        """See `Statistic`: d(d+1)/2 and d for each step."""
+        d = self.dimension
+        return self.steps * (d * (d + 1) // 2 if family == "gram" else d)
 
-    @property
-    def largest(self) -> float:
-        """The largest absolute contribution of an episode to a cell, the grid's rounding included."""
-        return max(1.0, self.vector_weight) + self.unit
+    def unit(self, family: str) -> float:
+        """See `Statistic`."""
+        return self.grid
 
-    def contributions(self, features: Array, targets: Array | None = None) -> NDArray[np.int64]:
-        """Features (runs, n, steps, d) and targets (runs, n, steps) → summed contributions (runs, cells), on the grid.
+    def largest(self, family: str) -> float:
+        """See `Statistic`; the rounding included."""
+        return (1.0 if family == "gram" else self.vector_weight) + self.grid
 
-        An episode with a number that is none is ⊥. Each episode is rounded before the sum is taken.
-        """
-        phi, y = self._normalised(features, targets)
-        upper = np.triu_indices(self.dimension)
-        weights = np.where(upper[0] == upper[1], 1.0, math.sqrt(2.0))
-        parts = [phi[..., upper[0]] * phi[..., upper[1]] * weights]
-        if self.vector_weight:
-            parts.append(self.vector_weight * phi * y[..., None])
-        each = np.rint(np.concatenate(parts, axis=-1) / self.unit).astype(np.int64)
-        return np.asarray(each.sum(axis=1).reshape(phi.shape[0], -1))
-
-    def matrices(self, values: NDArray[np.float64]) -> tuple[Array, Array]:
-        """Cells (runs, cells) in real units → (runs, steps, d, d) and (runs, steps, d), of normalised (φ, y)."""
-        by_step = values.reshape(len(values), self.steps, -1)
-        gram = from_svec(by_step[..., : self.gram_cells])
-        if not self.vector_weight:
-            return gram, np.zeros((*by_step.shape[:2], 0))
-        return gram, by_step[..., self.gram_cells :] / self.vector_weight
-
-    def sensitivity(self, neighbours: Neighbours = "replace-one") -> Sensitivity:
-        """Of all steps as one vector; derived above."""
-        d, k = self.dimension, self.vector_weight
-        cells = self.cells // self.steps
-        if neighbours == "add-or-remove-one":
-            l1, l2 = 1.0 + (d - 1) / math.sqrt(2.0) + k * math.sqrt(d), math.sqrt(1.0 + k * k)
-        else:
-            l2 = math.sqrt(2.0 + 2.0 * k**2 + k**4 / 2.0 if k * k <= 2.0 else 4.0 * k**2)
-            if d == 1 and k == 0:
-                l2 = 1.0
-            gram_alone = 1.0 if d == 1 else math.sqrt(2.0 * self.gram_cells)
-            l1 = min(math.sqrt(cells) * l2, gram_alone + 2.0 * k * math.sqrt(d))
-        return Sensitivity(
-            l0=self.cells,
-            l1=self.steps * (l1 + self.unit * cells),
-            l2_squared=self.steps * (l2 + self.unit * math.sqrt(cells)) ** 2,
-        )
-
-    def _normalised(self, features: Array, targets: Array | None) -> tuple[Array, Array]:
-        phi = np.asarray(features, dtype=np.float64) / self.norm
-        y = np.zeros(phi.shape[:-1]) if targets is None else np.asarray(targets, dtype=np.float64) / self.target_bound
+    def read(self, raw: Regressors) -> Regressors:
+        """Normalised and clipped; an episode with a number that is none is ⊥, all zeros."""
+        phi = np.asarray(raw.features, dtype=np.float64) / self.norm
+        y = np.asarray(raw.targets, dtype=np.float64) / self.target_bound
         if phi.ndim != 4 or phi.shape[2:] != (self.steps, self.dimension) or y.shape != phi.shape[:-1]:
             shape = f"(runs, episodes, {self.steps}, {self.dimension})"
             raise ValueError(f"features are {shape}, and targets the same without the last axis")
@@ -143,7 +133,81 @@ class GramStatistic:
         phi = np.where(readable[..., None], np.clip(phi, -1e150, 1e150), 0.0)
         length = np.linalg.norm(phi, axis=-1, keepdims=True)
         # Divided a little too much, so that rounding leaves nobody outside the ball.
-        return phi / np.maximum(1.0, length * (1.0 + 1e-15)), np.where(readable, np.clip(y, -1.0, 1.0), 0.0)
+        inside = phi / np.maximum(1.0, length * (1.0 + 1e-15))
+        return Regressors(inside, np.where(readable, np.clip(y, -1.0, 1.0), 0.0))
+
+    def contributions(self, batch: Regressors) -> dict[str, Entries | NDArray[np.int64]]:
+        """See `Statistic`. Each episode is rounded to the grid before the sum is taken."""
+        phi, y = batch
+        rows, columns = np.triu_indices(self.dimension)
+        weights = np.where(rows == columns, 1.0, math.sqrt(2.0))
+        found: dict[str, Entries | NDArray[np.int64]] = {
+            "gram": self._summed(phi[..., rows] * phi[..., columns] * weights)
+        }
+        if self.vector_weight:
+            found["vector"] = self._summed(self.vector_weight * phi * y[..., None])
+        return found
+
+    def release(
+        self, episodes: int, fields: Mapping[str, NDArray[np.float64]], errors: Mapping[str, ErrorLaw]
+    ) -> GramRelease:
+        """See `Statistic`: (runs, steps, d, d) and (runs, steps, d) of normalised (φ, y)."""
+        runs = len(fields["gram"])
+        gram = from_svec(fields["gram"].reshape(runs, self.steps, -1))
+        vector = None
+        if self.vector_weight:
+            vector = fields["vector"].reshape(runs, self.steps, self.dimension) / self.vector_weight
+        return GramRelease(
+            episodes=episodes, gram=gram, vector=vector, vector_weight=self.vector_weight, errors=dict(errors)
+        )
+
+    def sensitivity(self, neighbours: Neighbours = "replace-one") -> Sensitivity:
+        """Of all families and steps as one vector; derived above."""
+        d, k = self.dimension, self.vector_weight
+        if neighbours == "add-or-remove-one":
+            return self._rounded(
+                1.0 + (d - 1) / math.sqrt(2.0) + k * math.sqrt(d), math.sqrt(1.0 + k * k), self.families
+            )
+        if k == 0:
+            return self.family_sensitivity("gram", neighbours)
+        l2 = math.sqrt(2.0 + 2.0 * k**2 + k**4 / 2.0 if k * k <= 2.0 else 4.0 * k**2)
+        alone = sum(self.family_sensitivity(family, neighbours).l1 for family in self.families) / self.steps
+        cells = sum(self.cells(family) for family in self.families) / self.steps
+        return self._rounded(min(math.sqrt(cells) * l2, alone), l2, self.families)
+
+    def family_sensitivity(self, family: str, neighbours: Neighbours = "replace-one") -> Sensitivity:
+        """Of one family alone."""
+        d, k = self.dimension, self.vector_weight
+        removed = neighbours == "add-or-remove-one"
+        if family == "vector":
+            size = k if removed else 2.0 * k
+            return self._rounded(size * math.sqrt(d), size, ("vector",))
+        if removed or d == 1:
+            return self._rounded(1.0 + (d - 1) / math.sqrt(2.0), 1.0, ("gram",))
+        return self._rounded(math.sqrt(d * (d + 1)), math.sqrt(2.0), ("gram",))
+
+    def to_json(self) -> dict[str, Any]:
+        """See `Statistic`."""
+        return {"statistic": "gram", **asdict(self)}
+
+    @classmethod
+    def from_json(cls, data: dict[str, Any]) -> GramStatistic:
+        """The statistic that `to_json` described."""
+        return cls(**{name: value for name, value in data.items() if name != "statistic"})
+
+    def _summed(self, each: Array) -> NDArray[np.int64]:
+        on_grid = np.rint(each / self.grid).astype(np.int64)
+        return np.asarray(on_grid.sum(axis=1).reshape(len(each), -1))
+
+    def _rounded(self, l1: float, l2: float, families: tuple[str, ...]) -> Sensitivity:
+        """One step's bounds, the rounding added, for all steps."""
+        cells = sum(self.cells(family) for family in families)
+        per_step = cells / self.steps
+        return Sensitivity(
+            l0=cells,
+            l1=self.steps * (l1 + self.grid * per_step),
+            l2_squared=self.steps * (l2 + self.grid * math.sqrt(per_step)) ** 2,
+        )
 
 
 def to_svec(matrix: Array) -> Array:

@@ -37,6 +37,7 @@ less than is declared.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
@@ -44,9 +45,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tacit.mdp.spec import EpisodeSpec, MomentBound, SpecError
+from tacit.mdp.trajectories import Trajectories
+from tacit.privacy.counters import Entries
+from tacit.privacy.errors import Bernstein, ErrorLaw
 from tacit.privacy.guarantees import Neighbours
 from tacit.privacy.sensitivity import Sensitivity
-from tacit.statistics.reading import Episodes
+from tacit.releases import TabularRelease
+from tacit.statistics.reading import Episodes, read
 
 __all__ = ["Family", "TabularStatistic"]
 
@@ -83,7 +88,7 @@ class TabularStatistic:
     """
 
     spec: EpisodeSpec
-    families: tuple[Family, ...] = ("transitions", "rewards")
+    families: tuple[str, ...] = ("transitions", "rewards")
     pooled: bool | None = None
     centred: bool = True
     cap: int | None = None
@@ -107,14 +112,15 @@ class TabularStatistic:
 
     def to_json(self) -> dict[str, Any]:
         """Plain values; `from_json` reads them."""
-        return {**asdict(self), "spec": self.spec.to_json()}
+        return {"statistic": "tabular", **asdict(self), "spec": self.spec.to_json()}
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> TabularStatistic:
         """The statistic that `to_json` described."""
-        return cls(**{**data, "spec": EpisodeSpec.from_json(data["spec"]), "families": tuple(data["families"])})
+        fields = {name: value for name, value in data.items() if name != "statistic"}
+        return cls(**{**fields, "spec": EpisodeSpec.from_json(data["spec"]), "families": tuple(data["families"])})
 
-    def shape(self, family: Family) -> tuple[int, ...]:
+    def shape(self, family: str) -> tuple[int, ...]:
         """Axes of a family: steps (1 if pooled), states, actions[, next states]; states only for starts."""
         S, A, H = self.spec.states, self.spec.actions, self.spec.horizon
         steps = 1 if self.pooled else H
@@ -125,61 +131,74 @@ class TabularStatistic:
             "starts": (S,),
         }[family]
 
-    def cells(self, family: Family) -> int:
+    def cells(self, family: str) -> int:
         """How many numbers a family has."""
         return math.prod(self.shape(family))
 
-    def unit(self, family: Family) -> float:
+    def unit(self, family: str) -> float:
         """The lattice that a family's contributions are multiples of."""
         return self.reward_unit if family == "rewards" else 1.0
 
-    def largest(self, family: Family) -> float:
+    def largest(self, family: str) -> float:
         """The largest absolute contribution of an episode to a cell."""
         visits = 1.0 if family == "starts" else float(self._visits)
         return visits * (0.5 if family == "rewards" and self.centred else 1.0)
 
-    def entries(self, episodes: Episodes) -> dict[Family, tuple[NDArray[np.int64], NDArray[np.int64]]]:
-        """Contributions in lattice units: for each family, cells and values of shape (runs, m); cell −1 is nothing."""
+    def read(self, raw: Trajectories | Sequence[Any]) -> Episodes:
+        """See `tacit.statistics.reading`."""
+        return read(raw, self.spec)
+
+    def contributions(self, batch: Episodes) -> dict[str, Entries | NDArray[np.int64]]:
+        """See `Statistic`; one entry for each step and family."""
         S, A, H = self.spec.states, self.spec.actions, self.spec.horizon
-        now, then = episodes.states[..., :-1], episodes.states[..., 1:]
+        now, then = batch.states[..., :-1], batch.states[..., 1:]
         step = 0 if self.pooled else np.arange(H)
-        pair = (step * S + now) * A + episodes.actions
-        counted = np.broadcast_to(episodes.readable[..., None], pair.shape)
+        pair = (step * S + now) * A + batch.actions
+        counted = np.broadcast_to(batch.readable[..., None], pair.shape)
         if self.cap is not None and self.cap < H:
             counted = counted & (_earlier_visits(pair) < self.cap)
-        flat = (episodes.runs, -1)
-        ones = np.ones((1, 1), dtype=np.int64)
-        found: dict[Family, tuple[NDArray[np.int64], NDArray[np.int64]]] = {}
+        flat = (batch.runs, -1)
+        found: dict[str, Entries | NDArray[np.int64]] = {}
         for family in self.families:
             if family == "starts":
-                cells = np.where(episodes.readable, episodes.states[..., 0], -1)
-                values = np.broadcast_to(ones, cells.shape)
-            elif family == "rewards":
-                cells = np.where(counted, pair, -1).reshape(flat)
-                values = self._on_grid(episodes.rewards).reshape(flat)
+                cells = np.where(batch.readable, batch.states[..., 0], -1)
             else:
-                index = pair * S + then if family == "transitions" else pair
-                cells = np.where(counted, index, -1).reshape(flat)
-                values = np.broadcast_to(ones, cells.shape)
-            found[family] = (cells, values)
+                cells = np.where(counted, pair * S + then if family == "transitions" else pair, -1).reshape(flat)
+            if family == "rewards":
+                values = self._on_grid(batch.rewards).reshape(flat)
+            else:
+                values = np.ones(cells.shape, dtype=np.int64)
+            found[family] = Entries(cells, values)
         return found
 
-    def exact(self, episodes: Episodes) -> dict[Family, NDArray[np.float64]]:
-        """The sum of all contributions, (runs, …), in real units. **Not private.**"""
-        totals: dict[Family, NDArray[np.float64]] = {}
-        for family, (cells, values) in self.entries(episodes).items():
-            total = np.zeros((episodes.runs, self.cells(family)), dtype=np.int64)
-            for run in range(episodes.runs):
-                some = cells[run] >= 0
-                np.add.at(total[run], cells[run][some], values[run][some])
-            totals[family] = np.asarray(total * self.unit(family)).reshape(episodes.runs, *self.shape(family))
-        return totals
+    def release(
+        self, episodes: int, fields: Mapping[str, NDArray[np.float64]], errors: Mapping[str, ErrorLaw]
+    ) -> TabularRelease:
+        """See `Statistic`. Visits are summed up from transitions unless they were counted."""
+        if "transitions" not in fields:
+            raise SpecError("a release for learners needs the transitions among its families")
+        shaped = {family: fields[family].reshape(-1, *self.shape(family)) for family in self.families}
+        laws = dict(errors)
+        if "visits" not in shaped:
+            shaped["visits"] = shaped["transitions"].sum(axis=-1)
+            law = errors["transitions"]
+            if not isinstance(law, Bernstein):  # answers about symbols are not independent: their codec tells the law
+                laws["visits"] = law.summed(self.spec.states)
+        return TabularRelease(
+            episodes=episodes,
+            transitions=shaped["transitions"],
+            visits=shaped["visits"],
+            rewards=shaped.get("rewards"),
+            centred=self.centred,
+            starts=shaped.get("starts"),
+            errors=laws,
+        )
 
     def sensitivity(self, neighbours: Neighbours = "replace-one") -> Sensitivity:
         """Of all families as one vector; derived above."""
         return self._sensitivity(self.families, neighbours)
 
-    def family_sensitivity(self, family: Family, neighbours: Neighbours = "replace-one") -> Sensitivity:
+    def family_sensitivity(self, family: str, neighbours: Neighbours = "replace-one") -> Sensitivity:
         """Of one family alone: what a paper that noises families one by one has to compose."""
         return self._sensitivity((family,), neighbours)
 
@@ -209,7 +228,7 @@ class TabularStatistic:
         centred = rewards - 0.5 if self.centred else rewards
         return np.rint(centred / self.reward_unit).astype(np.int64)
 
-    def _sensitivity(self, families: tuple[Family, ...], neighbours: Neighbours) -> Sensitivity:
+    def _sensitivity(self, families: tuple[str, ...], neighbours: Neighbours) -> Sensitivity:
         H, phi = self._counted, self._squares
         counts = [family for family in families if family != "starts"]
         start = 1 if "starts" in families else 0

@@ -85,8 +85,8 @@ class SubsetSelection:
     def variance(self, weights: Sequence[float] = (1.0,)) -> float:
         """Per user, of the unbiased estimate of Σ c_j [the symbol is j], whatever the true symbol.
 
-        The default is one symbol's indicator. Given the coin T (the truth is in the set or not), the rest of the set is a
-        uniform (w−T)-subset of the d−1 others: a finite-population variance; T's own variance comes on top.
+        The default is one symbol's indicator. Given the coin T (the truth is in the set or not), the rest of the set
+        is a uniform (w−T)-subset of the d−1 others: a finite-population variance; T's own variance comes on top.
         """
         c = np.zeros(self.symbols)
         c[: len(weights)] = weights

@@ -5,9 +5,9 @@ Two randomizers, as a device and the decoder of what it sends:
 * **Additive** (000, LOCAL-PRIVATIZER; 004, Remark 6.9): noise on every cell of the statistic. `"published"` is 000's
   3H/ε on three families, which spends 2ε; `"exact"` is Δ₁/ε, or Gaussian.
 * **One step** (default, tabular): a public uniform step h for each user; the device tells the symbol (s, a, s', b) of
-  that step alone, b ~ Ber(r), or ⊥, by subset selection with the whole ε; the server multiplies by H. Unbiased. At ε = 1, S = 6,
-  A = 2, H = 20 the variance of one symbol is 1,447 per user, against 7,200 for Laplace noise on pooled counts and
-  144,000 for Laplace noise on every step, pooled afterwards.
+  that step alone, b ~ Ber(r), or ⊥, by subset selection with the whole ε; the server multiplies by H. Unbiased. At
+  ε = 1, S = 6, A = 2, H = 20 the variance of one symbol is 1,447 per user, against 7,200 for Laplace noise on pooled
+  counts and 144,000 for Laplace noise on every step, pooled afterwards.
 
 Every report is used in every later prefix sum at no further cost: there is no counter, and releases may be made at
 any time.
@@ -148,13 +148,13 @@ class OneStepCodec:
     def randomize(self, episodes: Episodes, noise: NoiseSource) -> Report:
         """See `Codec`. A word modulo H is uniform up to H/2⁶⁴."""
         spec, runs = self.statistic.spec, episodes.runs
-        words = noise.words(runs=runs, size=2 * episodes.number).reshape(2, runs, episodes.number)
-        h = (words[0] % np.uint64(spec.horizon)).astype(np.int64)
+        words = noise.words(runs=runs, size=2 * episodes.number).reshape(runs, 2, episodes.number)
+        h = (words[:, 0] % np.uint64(spec.horizon)).astype(np.int64)
 
         def at(values: NDArray[Any]) -> NDArray[Any]:
             return np.take_along_axis(values, h[..., None], axis=-1)[..., 0]
 
-        reward = (words[1] >> np.uint64(11)).astype(np.float64) * 2.0**-53 < at(episodes.rewards)
+        reward = (words[:, 1] >> np.uint64(11)).astype(np.float64) * 2.0**-53 < at(episodes.rewards)
         pair = at(episodes.states[..., :-1]) * spec.actions + at(episodes.actions)
         symbol = 2 * (pair * spec.states + at(episodes.states[..., 1:])) + reward
         symbol = np.where(episodes.readable, symbol, self.selection.symbols - 1)

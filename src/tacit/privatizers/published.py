@@ -22,8 +22,8 @@ def central(
     """000 for tabular counts, 004 for regressions; both with binary trees.
 
     000 Lemma 5.1: Laplace noise 3H·log₂K/ε on each of transitions, rewards and visits. (The paper writes log; the
-    natural logarithm would spend 3.03ε instead of 2.10ε at K = 20,000.) Replacing a user moves each family by 2H, not H, in
-    each of bit_length(K−1) nodes.
+    natural logarithm would spend 3.03ε instead of 2.10ε at K = 20,000.) Replacing a user moves each family by 2H, not
+    H, in each of bit_length(K−1) nodes.
 
     004 §6: Gaussian noise H/ε·√(32 m ln(4H/δ)), m = ⌈log₂K⌉, in units of each family's norm.
     """

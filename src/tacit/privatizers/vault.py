@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import os
 import secrets
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -56,7 +57,7 @@ def consume(path: Path | str) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
         with np.load(taken, allow_pickle=False) as file:
             arrays = {name: file[name] for name in file.files}
         meta = json.loads(bytes(arrays.pop("__meta__")))
-    except (ValueError, KeyError, OSError, EOFError) as error:
+    except (ValueError, KeyError, OSError, EOFError, zipfile.BadZipFile) as error:
         taken.rename(source)
         raise VaultError(f"{source} is no saved state of Tacit's: {type(error).__name__}") from None
     taken.unlink()

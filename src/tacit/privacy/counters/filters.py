@@ -88,13 +88,17 @@ class Filter:
         """See `CounterDesign`."""
         return float(self.decoder[:time] @ self.decoder[:time])
 
+    def slack(self, time: int, *, scale: float, unit: float) -> float:
+        """SLACK·std, whatever the unit: the grid is so fine that rounding and discreteness do not add up to more."""
+        return SLACK * scale * math.sqrt(self.variance(time)) if unit else 0.0
+
     def worst_time(self) -> int:
         """The last: variances grow."""
         return self.length
 
     def memory(self) -> int:
-        """Encoder's and decoder's buffers, the running sum and the release; the whole history without poles."""
-        return 2 * len(self.poles) + 2 if self.poles else 2 * self.length + 1
+        """Encoder's and decoder's buffers, and the release; without poles the whole history, at the end."""
+        return 2 * (len(self.poles) or self.length) + 1
 
     def start(
         self, *, noise: NoiseSource, mechanism: Mechanism, scale: float, runs: int, cells: int, extent: Extent
@@ -184,7 +188,7 @@ class FilterStream:
         self._decode = _operator(design.zeros, design.poles, design.decoder, shape)
         self._grid = 0.0
         if noise.dtype.kind == "i":
-            self._grid = _grid(design, extent)
+            self._grid = _grid(design, extent, scale)
             if self._encode.rounding(extent.largest) > self._grid:
                 raise StreamError(
                     f"double precision cannot carry {design.name} over {design.length} items as exactly as its privacy "
@@ -274,13 +278,14 @@ class _History:
     def __init__(self, column: Array, shape: tuple[int, int]) -> None:
         self._column = column
         self._shape = shape
-        self._items = np.zeros((64, shape[0] * shape[1]))
+        self._items = np.zeros((min(64, len(column)), shape[0] * shape[1]))
         self._count = 0
 
     def push(self, item: Array) -> Array:
         """The next output."""
         if self._count == len(self._items):
-            self._items = np.concatenate([self._items, np.zeros_like(self._items)])
+            more = min(max(self._count, 64), len(self._column) - self._count)
+            self._items = np.concatenate([self._items, np.zeros((more, self._items.shape[1]))])
         self._items[self._count] = item.reshape(-1)
         self._count += 1
         weights = self._column[: self._count][::-1]
@@ -297,7 +302,7 @@ class _History:
     def load(self, saved: Array) -> None:
         """Go on from what `saved` returned."""
         self._count = len(saved)
-        self._items = np.concatenate([saved, np.zeros((64, saved.shape[1]))])
+        self._items = np.array(saved)
 
 
 def _operator(
@@ -316,11 +321,17 @@ def _dense(contribution: Entries | Array, shape: tuple[int, int]) -> Array:
     return np.asarray(dense[0])
 
 
-def _grid(design: Filter, extent: Extent) -> float:
+def _grid(design: Filter, extent: Extent, scale: float) -> float:
     """The public grid (a power of two) that y is rounded to.
 
     One user changes at most `support` cells, in each of n steps, by at most 3 grids more than C(x − x') does: one for
     rounding to the grid, two for double precision. 3·grid·√(n·support) ≤ SLACK·‖c‖₂·Δ₂ (`docs/proofs/filters.md`).
+
+    For accuracy, 2·grid·√n ≤ SLACK·σ: an encoded release is off by at most 1½ grids of rounding and ½ of discreteness,
+    and Σ|b_k| ≤ √n·‖b‖₂ of them make at most SLACK standard deviations of a prefix.
     """
     norm = math.sqrt(float(design.encoder @ design.encoder))
-    return 2.0 ** math.floor(math.log2(SLACK * norm * extent.norm / (3.0 * math.sqrt(design.length * extent.support))))
+    bound = norm * extent.norm / (3.0 * math.sqrt(design.length * extent.support))
+    if scale > 0:
+        bound = min(bound, scale / (2.0 * math.sqrt(design.length)))
+    return 2.0 ** math.floor(math.log2(SLACK * bound))

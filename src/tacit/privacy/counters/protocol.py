@@ -5,7 +5,7 @@ releases together are y = A x + B z with fresh noise z: `Tree` and `Batches` add
 linearly encoded stream. A design knows, before any data,
 
 * `participation`: by how much one user's L1 norm (resp. squared L2 norm) may be multiplied in all that is noised;
-* `weights(t)`: the noise of the release at time t as the L1 and squared L2 norm of its row of B.
+* `terms(t)` and `variance(t)`: how many noises the release at time t sums, and the squared L2 norm of its row of B.
 """
 
 from __future__ import annotations
@@ -85,6 +85,10 @@ class CounterDesign(Protocol):
         """The variance of the release at `time`, per unit of the noise's variance."""
         ...
 
+    def slack(self, time: int, *, scale: float, unit: float) -> float:
+        """What the lattice adds to a quantile of the Gaussian error of the release at `time`, at most."""
+        ...
+
     def worst_time(self) -> int:
         """A release with the largest variance."""
         ...
@@ -112,7 +116,7 @@ class CounterDesign(Protocol):
         ...
 
     def to_json(self) -> dict[str, Any]:
-        """The design as plain values; `counters.from_json` reads it."""
+        """The design as plain values; `counters.design_from_json` reads it."""
         ...
 
 
@@ -147,7 +151,7 @@ def error_at(design: CounterDesign, time: int, *, mechanism: Mechanism, scale: f
     """The law of a cell's error in the release at `time`; `scale` and `unit` as in `tacit.privacy.errors`."""
     if mechanism == "laplace":
         return LaplaceSum(scale=scale, terms=design.terms(time), unit=unit)
-    return Normal(std=scale * math.sqrt(design.variance(time)), slack=design.terms(time) * unit / 2.0)
+    return Normal(std=scale * math.sqrt(design.variance(time)), slack=design.slack(time, scale=scale, unit=unit))
 
 
 def worst_error(design: CounterDesign, *, mechanism: Mechanism, scale: float, unit: float = 0.0) -> ErrorLaw:

@@ -19,10 +19,21 @@ levels (`participation`), and a release sums as many noises as its digits add up
 Streaming: an *accumulator* for time t is X_now + N_t, and starts with its noise. When a release t is made, those of
 the times whose parent is t start from it (it is public); those with a parent in the future are split off from that
 parent's accumulator when they are due. Memory thus holds noisy sums only.
+
+Adaptivity: let item j of two streams differ by d, which may depend on all releases before j, as may every item. If
+the noises that made the releases y in the one stream are changed by d·(1[parent(t) ≥ j] − 1[t ≥ j]), they make the
+same y in the other. At most one z_t per level changes, none of this moves a release before j, and the map is one to
+one and keeps volume (or the lattice): so the Laplace mechanism's bound holds noise by noise. For Gaussian noise the
+argument needs those z_t to be fresh when d is chosen, which they are if no parent lies in the future. With parents in
+the future some have been seen in part: continuous Gaussian noise would not mind, but the discrete one, given a sum of
+two noises, is centred off its lattice, and its divergence can exceed ρ (`tests/privacy/test_trees.py` plays that
+game). Trees with radices above 2 are therefore for Laplace noise only.
 """
 
 from __future__ import annotations
 
+import itertools
+import math
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Any, Literal
@@ -87,11 +98,8 @@ class Tree:
 
     def children_after(self, time: int) -> list[int]:
         """The later releases whose noise continues that of `time`."""
-        return [
-            time + size
-            for size in self.node_sizes
-            if time % size == 0 and time + size <= self.last_needed and self.parent(time + size) == time
-        ]
+        sizes = itertools.takewhile(lambda size: time % size == 0, self.node_sizes)  # each divides the next
+        return [time + size for size in sizes if time + size <= self.last_needed and self.parent(time + size) == time]
 
     @cached_property
     def last_needed(self) -> int:
@@ -103,8 +111,13 @@ class Tree:
         return last
 
     def participation(self, norm: Literal["l1", "l2"]) -> float:
-        """One node per level, for either norm; no slack: the first item is in all of them."""
-        return float(len(self.node_sizes))
+        """One node per level; no slack: the first item is in all of them. Infinite for "l2" with future parents."""
+        return math.inf if norm == "l2" and self.looks_ahead else float(len(self.node_sizes))
+
+    @cached_property
+    def looks_ahead(self) -> bool:
+        """Whether there may be parents in the future: digits are negative for radices above 2 only."""
+        return any(radix > 2 for radix in self.radices)
 
     def terms(self, time: int) -> int:
         """The sum of the digits' absolute values."""
@@ -113,6 +126,10 @@ class Tree:
     def variance(self, time: int) -> float:
         """See `CounterDesign`."""
         return float(self.terms(time))
+
+    def slack(self, time: int, *, scale: float, unit: float) -> float:
+        """Half a unit for each noise."""
+        return self.terms(time) * unit / 2.0
 
     @cached_property
     def _worst(self) -> tuple[int, int]:
@@ -123,13 +140,17 @@ class Tree:
         return self._worst[1]
 
     def memory(self) -> int:
-        """Accumulators that may be alive at once: one per level, and those to be split off a future parent."""
-        return sum(1 + (radix - 1) // 2 for radix in self.radices) + 1 + 1
+        """The release, and the accumulators that may be alive at once: of each level one that continues the past, or
+        else a chain of those with parents in the future.
+        """
+        return sum(max(1, (radix - 1) // 2) for radix in self.radices) + 1 + 1
 
     def start(
         self, *, noise: NoiseSource, mechanism: Mechanism, scale: float, runs: int, cells: int, extent: Extent
     ) -> TreeStream:
         """See `CounterDesign`."""
+        if mechanism == "gaussian" and self.looks_ahead and noise.dtype.kind == "i":
+            raise StreamError(f"{self.name} is a Laplace counter: its nodes may outlast the items that they depend on")
         return TreeStream(self, noise=noise, mechanism=mechanism, scale=scale, runs=runs, cells=cells)
 
     def resume(
@@ -197,6 +218,10 @@ class Batches:
     def variance(self, time: int) -> float:
         """See `CounterDesign`."""
         return float(self.terms(time))
+
+    def slack(self, time: int, *, scale: float, unit: float) -> float:
+        """Half a unit for each noise."""
+        return self.terms(time) * unit / 2.0
 
     def worst_time(self) -> int:
         """The last release."""

@@ -5,8 +5,16 @@ import pytest
 
 import tacit.mdp as mdp
 from tacit.mdp.spec import EpisodeSpec
-from tacit.privacy import Joint, Local, NoNoise, SecureNoise, SimulationNoise
-from tacit.privatizers import BudgetExhausted, Device, LocalPrivatizer, LocalServer, PrivatizationError, local_codec
+from tacit.privacy import Joint, Local, NoNoise, NonPrivate, SecureNoise, SimulationNoise
+from tacit.privatizers import (
+    BudgetExhausted,
+    CentralPrivatizer,
+    Device,
+    LocalPrivatizer,
+    LocalServer,
+    PrivatizationError,
+    local_codec,
+)
 from tacit.privatizers.local import Report
 from tacit.statistics import GramStatistic, Regressors, TabularStatistic
 
@@ -74,24 +82,28 @@ def test_published_constants_spend_twice_what_they_say():
     assert "NOT the ε = 1" in str(privatizer.statement)
 
 
+@pytest.mark.parametrize("epsilon", [1, 3, 8])
 @pytest.mark.parametrize("pooled", [True, False])
-def test_one_step_estimates_have_the_declared_errors_at_most(pooled):
-    world = mdp.riverswim(states=3, horizon=4)
+def test_one_step_estimates_have_the_declared_errors_at_most(pooled, epsilon):
+    """The asked step is random, too: at large ε that is all there is, and the law must cover it."""
+    world = mdp.riverswim(states=2, horizon=8)
     statistic = TabularStatistic(spec=world.spec, pooled=pooled)
     runs, users = 2000, 50
-    people = world.rollout(np.ones((1, 4, 3), dtype=int), episodes=users, streams=mdp.Streams(0, runs=1))
+    people = world.rollout(np.ones((1, 8, 2), dtype=int), episodes=users, streams=mdp.Streams(0, runs=1))
     same = mdp.Trajectories(*(np.repeat(column, runs, axis=0) for column in people))
-    privatizer = LocalPrivatizer(statistic, Local(epsilon=1), episodes=users, noise=SimulationNoise(0), runs=runs)
+    privatizer = LocalPrivatizer(statistic, Local(epsilon=epsilon), episodes=users, noise=SimulationNoise(0), runs=runs)
     privatizer.observe(same)
     release = privatizer.release()
+    exact = CentralPrivatizer(statistic, NonPrivate(), episodes=users, counter="once")
+    exact.observe(people)
     for name, law in release.errors.items():
-        values = getattr(release, name)
-        spread = values.std(axis=0)
-        # the law bounds the randomizer's variance for whatever is true; which step is asked about adds to visited cells
-        assert spread.min() >= 0.6 * law.std
-        assert np.median(spread) <= 1.1 * law.std
-        unlikely = np.abs(values - values.mean(axis=0)) > law.quantile(1e-3)
-        assert np.median(unlikely.mean(axis=(0))) <= 1e-3
+        errors = getattr(release, name) - getattr(exact.release(), name)
+        worst = np.sqrt((errors**2).mean(axis=0)).max()
+        assert worst <= 1.08 * law.std  # a standard deviation from 2,000 runs errs by 1.6 %, of many cells
+        assert worst >= 0.4 * law.std  # a bound for all trajectories; this world's are not the worst
+        for beta in (0.1, 1e-2, 1e-3):
+            # 2,000 runs: five standard errors above beta
+            assert (np.abs(errors) > law.quantile(beta)).mean(axis=0).max() <= beta + 5 * np.sqrt(beta / runs)
 
 
 def test_without_noise_of_coins_the_truth_is_reported_in_the_set():

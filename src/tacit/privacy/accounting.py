@@ -60,7 +60,7 @@ class Loss:
     >>> Loss.pure(1.0).epsilon_at(0.0)
     1.0
     >>> round(Loss.concentrated(0.04).epsilon_at(1e-5), 3)
-    1.191
+    1.158
     """
 
     epsilon: float | None
@@ -125,7 +125,7 @@ def delta_of_rho(rho: float, epsilon: float) -> float:
     if math.isinf(epsilon):
         return 0.0
     alpha_minus_1 = _best_order(rho, epsilon)
-    return min(1.0, math.exp(_log_delta(rho, epsilon, alpha_minus_1)))
+    return math.exp(min(0.0, _log_delta(rho, epsilon, alpha_minus_1)))
 
 
 def epsilon_of_rho(rho: float, delta: float) -> float:
@@ -173,6 +173,8 @@ def delta_of_mu(mu: float, epsilon: float) -> float:
 def mu_of_approximate(epsilon: float, delta: float) -> float:
     """The largest μ at which continuous Gaussian noise is (ε, δ)-DP: μ(1, 1e-5) = 0.26805."""
     _check_delta(delta)
+    if math.isinf(epsilon):
+        return math.inf
     upper = 1.0
     while delta_of_mu(upper, epsilon) <= delta:
         upper *= 2.0
@@ -194,8 +196,8 @@ def _log_delta(rho: float, epsilon: float, excess: float) -> float:
     """Ln of the bound at the order α = 1 + excess, moved up by its rounding error."""
     alpha = 1.0 + excess
     exponent = excess * (alpha * rho - epsilon)
-    # ln((1 − 1/α)^α) with 1 − 1/α = excess/α, exact for tiny excess too
-    shape = alpha * (math.log(excess) - math.log1p(excess))
+    # ln((1 − 1/α)^α), accurate for tiny and for huge excess
+    shape = -alpha * math.log1p(1.0 / excess)
     terms = (exponent, shape, -math.log(excess))
     return math.fsum(terms) + 1e-15 * (1.0 + excess * (alpha * rho + epsilon) + abs(shape) + abs(terms[2]))
 
@@ -205,10 +207,10 @@ def _best_order(rho: float, epsilon: float) -> float:
 
     def too_large(log_excess: float) -> bool:
         excess = math.exp(log_excess)
-        return (1.0 + 2.0 * excess) * rho - epsilon + log_excess - math.log1p(excess) > 0
+        return (1.0 + 2.0 * excess) * rho - epsilon - math.log1p(1.0 / excess) > 0
 
     low, high = -700.0, 1.0
-    while not too_large(high):
+    while high < 700.0 and not too_large(high):
         high += 10.0
     return math.exp(_boundary(lambda x: not too_large(x), low, high)[0])
 

@@ -151,7 +151,7 @@ class NonPrivate(Guarantee):
 def _number(name: str, value: object) -> float:
     try:
         return float(value)  # type: ignore[arg-type]
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise GuaranteeError(f"{name} must be a number; got {value!r}") from None
 
 

@@ -20,6 +20,9 @@ __all__ = ["NoNoise", "NoiseSource", "SecureNoise", "SimulationNoise"]
 
 Array = NDArray[Any]
 
+LARGEST_SCALE = 2.0**52
+"""Of secure noise: 2⁶³ is then 2048 scales away, and what is noisy does not reach the end of the whole numbers."""
+
 
 @runtime_checkable
 class NoiseSource(Protocol):
@@ -83,6 +86,8 @@ class SecureNoise:
         return {"source": "secure"}
 
     def _draw(self, law: str, scale: float, runs: int, size: int, terms: int) -> Array:
+        if not 0 <= scale <= LARGEST_SCALE:
+            raise ValueError(f"a noise scale lies between 0 and 2^52 lattice units; got {scale}")
         total = np.zeros(runs * size, dtype=self.dtype)
         if scale > 0 and total.size > 0:
             for _ in range(terms):
@@ -103,6 +108,9 @@ def _measurement(law: str, scale: float) -> Any:
     if law == "laplace":
         return dp.m.make_laplace(domain, dp.l1_distance(T="i64"), scale=scale)
     return dp.m.make_gaussian(domain, dp.l2_distance(T="f64"), scale=scale)
+
+
+_NOISE_STREAM = 0x6E6F6973  # so that no world or policy that is given the same seed has the same stream
 
 
 class SimulationNoise:
@@ -130,22 +138,20 @@ class SimulationNoise:
         self._generators: list[np.random.Generator] = []
 
     def laplace(self, *, scale: float, runs: int, size: int, terms: int = 1) -> Array:
-        """See `NoiseSource`: exponentials with random signs, faster than `Generator.laplace`; sums of them as the
-        difference of two Gamma variables.
+        """See `NoiseSource`: by inversion, a third faster than signed exponentials and four times as fast as
+        `Generator.laplace`; sums as the difference of two Gamma variables.
         """
-        from tacit.privacy._kernels import apply_signs
-
         noise = np.empty((runs, size))
         if terms > 1:
             for run, generator in enumerate(self._of(runs)):
                 noise[run] = generator.standard_gamma(terms, size) - generator.standard_gamma(terms, size)
             noise *= scale
             return noise
-        signs = np.empty((runs, -(-size // 64)), dtype=np.uint64)
-        for run, generator in enumerate(self._of(runs)):
-            generator.standard_exponential(out=noise[run])
-            signs[run] = generator.bit_generator.random_raw(signs.shape[1])
-        apply_signs(noise, signs, scale)
+        from tacit.privacy._kernels import invert_laplace
+
+        for row, generator in zip(noise, self._of(runs), strict=True):
+            generator.random(out=row)
+        invert_laplace(noise.reshape(-1), scale)
         return noise
 
     def gaussian(self, *, scale: float, runs: int, size: int, terms: int = 1) -> Array:
@@ -179,7 +185,7 @@ class SimulationNoise:
 
     def _of(self, runs: int) -> list[np.random.Generator]:
         while len(self._generators) < runs:
-            key = (*self._seed.spawn_key, len(self._generators))
+            key = (*self._seed.spawn_key, _NOISE_STREAM, len(self._generators))
             child = np.random.SeedSequence(self._seed.entropy, spawn_key=key)
             self._generators.append(np.random.Generator(np.random.PCG64DXSM(child)))
         return self._generators[:runs]

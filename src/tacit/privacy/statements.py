@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -98,28 +99,26 @@ class Statement:
     def to_json(self) -> str:
         """Everything, as JSON; `from_json` reads it."""
         guarantee = {"model": self.guarantee.model, **asdict(self.guarantee)}
-        return json.dumps(
-            {
-                "guarantee": guarantee,
-                "calibrations": {name: calibration.to_json() for name, calibration in self.calibrations.items()},
-                "noise": self.noise,
-                "protects": self.protects,
-                "rule": self.rule,
-                "users": self.users,
-                "users_declared": self.users_declared,
-                "releases": self.releases,
-                "notes": list(self.notes),
-                "committed": asdict(self.committed),
-                "spent": asdict(self.spent),
-                "holds": self.holds,
-            },
-            indent=1,
-        )
+        data = {
+            "guarantee": guarantee,
+            "calibrations": {name: calibration.to_json() for name, calibration in self.calibrations.items()},
+            "noise": self.noise,
+            "protects": self.protects,
+            "rule": self.rule,
+            "users": self.users,
+            "users_declared": self.users_declared,
+            "releases": self.releases,
+            "notes": list(self.notes),
+            "committed": asdict(self.committed),
+            "spent": asdict(self.spent),
+            "holds": self.holds,
+        }
+        return json.dumps(_each(data, _told), indent=1, allow_nan=False)
 
     @classmethod
     def from_json(cls, text: str) -> Statement:
         """The statement that `to_json` wrote. Derived numbers are derived again, not believed."""
-        data: dict[str, Any] = json.loads(text)
+        data: dict[str, Any] = _each(json.loads(text), _heard)
         for derived in ("committed", "spent", "holds"):
             del data[derived]
         data["guarantee"] = guarantee_from_json(data["guarantee"])
@@ -135,6 +134,24 @@ def guarantee_from_json(data: dict[str, Any]) -> Guarantee:
     fields = dict(data)
     model = fields.pop("model")
     return NonPrivate() if model == "none" else _MODELS[model](**fields)
+
+
+def _each(value: Any, change: Callable[[Any], Any]) -> Any:
+    """Every leaf of nested dictionaries and lists, changed."""
+    if isinstance(value, dict):
+        return {key: _each(item, change) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_each(item, change) for item in value]
+    return change(value)
+
+
+def _told(value: Any) -> Any:
+    """JSON has no word for infinity; Python's own is refused by other readers."""
+    return "∞" if isinstance(value, float) and math.isinf(value) else value
+
+
+def _heard(value: Any) -> Any:
+    return math.inf if value == "∞" else value
 
 
 def _noise_line(calibration: Calibration) -> str:

@@ -23,6 +23,9 @@ from tacit.statistics import Statistic, statistic_from_json
 
 __all__ = ["COUNTERS", "CentralPrivatizer", "design_for"]
 
+# Episodes of all runs that are counted together: few enough for a processor's cache.
+_AT_A_TIME = 1024
+
 COUNTERS = ("doubling", "tree", "k-ary", "toeplitz", "blt", "once")
 
 
@@ -133,7 +136,8 @@ class CentralPrivatizer:
         first = 0
         while first < batch.number:
             to_release = self.until_release()
-            last = batch.number if to_release is None else min(batch.number, first + to_release)
+            last = min(batch.number, first + max(1, _AT_A_TIME // self.runs))
+            last = last if to_release is None else min(last, first + to_release)
             released = False
             for family, contribution in self.statistic.contributions(batch.part(first, last)).items():
                 released = self._streams[family].add(contribution, items=last - first)

@@ -190,13 +190,20 @@ class OneStepCodec:
         return 1 if self.statistic.pooled else self.statistic.spec.horizon
 
     def _error(self, users: int, weights: list[float]) -> ErrorLaw:
-        """Of a weighted sum of symbol counts, for whatever symbols are true."""
+        """Of a weighted sum of symbol counts: the randomizer's noise, and that of which step was asked about.
+
+        A user adds H·ŵ, ŵ estimating the weight w of the symbol told. Pooled, w ranges over her H steps: its variance
+        is at most a quarter of its squared range. Per step, she adds to one row of H: H·E[ŵ²] at most.
+        """
         if users == 0:
             return NoError()
         H, selection = self.statistic.spec.horizon, self.selection
-        variance = selection.variance(weights)
-        largest = H * float(np.abs(weights).sum()) / (selection.truth - selection.other)
-        return Bernstein(std=H * math.sqrt(users / self._rows * variance), largest=largest)
+        span = max(*weights, 0.0) - min(*weights, 0.0)
+        size = max(abs(weight) for weight in weights)
+        noise = selection.variance(weights)
+        variance = H * H * (noise + span**2 / 4.0) if self.statistic.pooled else H * (noise + size**2)
+        largest = H * (float(np.abs(weights).sum()) / (selection.truth - selection.other) + size)
+        return Bernstein(std=math.sqrt(users * variance), largest=largest)
 
 
 def local_codec(

@@ -53,7 +53,7 @@ def clean(
     clean_rewards: _Floats,
     readable: _Flags,
 ) -> None:
-    """Copy every readable episode, rewards clamped to [low, high] and, if `scaled`, taken to [0, 1]; the others stay zeros."""
+    """Copy every readable episode, rewards clamped to [low, high] and, if `scaled`, taken to [0, 1]; others stay 0."""
     for run in range(readable.shape[0]):
         for episode in range(readable.shape[1]):
             # Written so that NaN fails.

@@ -26,4 +26,7 @@ def scale_for(rho: float, sensitivity: Sensitivity, *, participation: float = 1.
 
 def loss_of(scale: float, sensitivity: Sensitivity, *, participation: float = 1.0) -> Loss:
     """What noise of standard deviation σ costs."""
-    return Loss.concentrated(participation * sensitivity.l2_squared / (2.0 * scale * scale) * _ULPS)
+    moved = participation * sensitivity.l2_squared
+    if moved == 0 or scale == 0:
+        return Loss.concentrated(math.inf if moved else 0.0)
+    return Loss.concentrated(moved / (2.0 * scale * scale) * _ULPS)

@@ -11,6 +11,8 @@ Adaptivity: the guarantee holds for a stream whose later items depend on earlier
 
 from __future__ import annotations
 
+import math
+
 from tacit.privacy.accounting import Loss, round_up
 from tacit.privacy.sensitivity import Sensitivity
 
@@ -26,4 +28,7 @@ def scale_for(epsilon: float, sensitivity: Sensitivity, *, participation: float 
 
 def loss_of(scale: float, sensitivity: Sensitivity, *, participation: float = 1.0) -> Loss:
     """What noise of scale b costs."""
-    return Loss.pure(participation * sensitivity.l1 / scale * _ULPS)
+    moved = participation * sensitivity.l1
+    if moved == 0 or scale == 0:
+        return Loss.pure(math.inf if moved else 0.0)
+    return Loss.pure(moved / scale * _ULPS)

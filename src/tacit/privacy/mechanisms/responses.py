@@ -8,7 +8,7 @@ Probabilities are rounded to multiples of 2⁻⁶³ **against us** (truth a litt
   d = 2 and p = 2/(e^ε+1) this is 002's R_p: "with probability p replace the bit by a fair one".
 * Subset selection (Ye & Barg 2018; Wang et al. 2016): a set of w of the d symbols; the truth is in it with probability
   w e^ε/(w e^ε+d−w), the rest is uniform. Likelihood ratio of any two symbols for any set: e^ε. w near d/(e^ε+1) has
-  the least variance, close to 4e^ε/(e^ε−1)² per symbol and user.
+  the least variance, close to 4e^ε/(e^ε−1)² per user for a symbol that is not hers, and 1 more for the one that is.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class SubsetSelection:
     symbols
         d ≥ 2.
     width
-        w; by default the one of least variance.
+        w; by default the one of least variance, summed over all symbols.
     """
 
     epsilon: float
@@ -58,12 +58,17 @@ class SubsetSelection:
             object.__setattr__(self, "width", _best_width(self.epsilon, self.symbols))
         if not 1 <= self.width < self.symbols:
             raise GuaranteeError(f"the width must be in 1..{self.symbols - 1}; got {self.width}")
+        if self._threshold * self.symbols <= self.width * _WORD:
+            raise GuaranteeError(
+                f"epsilon {self.epsilon} is too small for 64-bit coins among {self.symbols} symbols: take a larger one"
+            )
 
     @cached_property
     def _threshold(self) -> int:
         """The truth is in the set if a 64-bit word is below this; even, so that the word is drawn once."""
         odds = self.width * math.exp(min(self.epsilon, 40.0) * (1.0 - 2.0**-36)) / (self.symbols - self.width)
-        return min(int(odds / (1.0 + odds) * 2.0**53) * 2**11, _WORD - 2**11)
+        # The lie is what is rounded, and up: near 1 the truth itself would be too coarse.
+        return _WORD - math.ceil(2.0**53 / (1.0 + odds) * (1.0 + 2.0**-50)) * 2**11
 
     @property
     def truth(self) -> float:
@@ -79,8 +84,10 @@ class SubsetSelection:
     @property
     def loss(self) -> Loss:
         """The likelihood ratio truth·(d−w)/(w·(1−truth)), rounded up."""
-        ratio = self._threshold * (self.symbols - self.width) / (self.width * (_WORD - self._threshold))
-        return Loss.pure(round_up(math.log(ratio)) if ratio > 1 else 0.0)
+        # Whole numbers: the ratio minus 1 is exact before its one division.
+        lie = self.width * (_WORD - self._threshold)
+        gain = self._threshold * (self.symbols - self.width) - lie
+        return Loss.pure(round_up(math.log1p(gain / lie)))
 
     def variance(self, weights: Sequence[float] = (1.0,)) -> float:
         """Per user, of the unbiased estimate of Σ c_j [the symbol is j], whatever the true symbol.
@@ -133,5 +140,11 @@ def binary_response(epsilon: float) -> SubsetSelection:
 
 def _best_width(epsilon: float, symbols: int) -> int:
     near = symbols / (math.exp(min(epsilon, 40.0)) + 1.0)
-    candidates = {min(max(1, round_to), symbols - 1) for round_to in (math.floor(near), math.ceil(near))}
-    return min(candidates, key=lambda width: SubsetSelection(epsilon, symbols, width).variance())
+    candidates = sorted({min(max(1, round_to), symbols - 1) for round_to in (math.floor(near), math.ceil(near))})
+
+    def all_symbols(width: int) -> float:
+        response = SubsetSelection(epsilon, symbols, width)
+        truth, other = response.truth, response.other
+        return (truth * (1.0 - truth) + (symbols - 1) * other * (1.0 - other)) / (truth - other) ** 2
+
+    return min(candidates, key=all_symbols)

@@ -1,0 +1,227 @@
+"""The page for a privacy officer: what is printed, what is JSON, and that no number on it is only believed."""
+
+import dataclasses
+import json
+import math
+
+import pytest
+
+from tacit.privacy import (
+    Central,
+    Joint,
+    Local,
+    Loss,
+    NoNoise,
+    NonPrivate,
+    SecureNoise,
+    Sensitivity,
+    Shuffle,
+    SimulationNoise,
+    Statement,
+    calibrate,
+    price,
+)
+from tacit.privacy.counters import binary_tree, doubling, sqrt_toeplitz
+from tacit.privacy.statements import guarantee_from_json
+
+H, K = 20, 20_000
+FAMILY = Sensitivity(l0=2 * H, l1=2.0 * H, l2_squared=2.0 * H)
+TOGETHER = Sensitivity(l0=3 * H, l1=3.0 * H, l2_squared=3.0 * H)
+
+
+def statement(guarantee=None, *, noise=None, calibrations=None, **more):
+    guarantee = guarantee or Joint(epsilon=1)
+    noise = noise or SecureNoise()
+    if calibrations is None:
+        calibrations = {"transitions and rewards": calibrate(guarantee, TOGETHER, counter=doubling(K - 1))}
+    return Statement(
+        guarantee=guarantee,
+        calibrations=calibrations,
+        noise=noise.name,
+        protects=noise.protects,
+        **{"users": 100, "users_declared": K, "releases": 2} | more,
+    )
+
+
+def published(log):
+    """000 Lemma 5.1, each of three families priced by itself."""
+    return {
+        family: price("laplace", 3 * H * log(K), FAMILY, participation=15.0, rule="published (000 Lemma 5.1)")
+        for family in ("transitions", "rewards", "visits")
+    }
+
+
+ALL = {
+    "pure": statement(),
+    "approximate": statement(Central(epsilon=1, delta=1e-6)),
+    "concentrated": statement(Joint(rho=0.1, unit="patient", neighbours="add-or-remove-one")),
+    "filter": statement(
+        Joint(epsilon=2, delta=1e-6),
+        calibrations={"visits": calibrate(Joint(epsilon=2, delta=1e-6), FAMILY, counter=sqrt_toeplitz(200))},
+    ),
+    "simulated": statement(noise=SimulationNoise(3)),
+    "none": statement(NonPrivate(), noise=NoNoise(), calibrations={}),
+    "infinite epsilon": statement(Central(epsilon=math.inf), noise=NoNoise()),
+    "published": statement(calibrations=published(math.log2), rule="published (000 Lemma 5.1)"),
+    "local": statement(
+        Local(epsilon=1),
+        calibrations={
+            "one step of each user": price(
+                "subset selection",
+                1.0,
+                Sensitivity(l0=145, l1=2.0, l2_squared=2.0),
+                participation=1.0,
+                rule="exact",
+            )
+        },
+    ),
+    "shuffle": statement(Shuffle(epsilon=1, delta=1e-6, local_epsilon=3)),
+    "fresh": statement(users=0, releases=0, notes=("One.", "Two.")),
+}
+every = pytest.mark.parametrize("told", ALL.values(), ids=ALL)
+
+
+@every
+def test_json_and_back_is_the_same_statement(told):
+    again = Statement.from_json(told.to_json())
+    assert again == told
+    assert str(again) == str(told)
+    assert again.to_json() == told.to_json()
+
+
+@every
+def test_json_is_read_by_strict_readers(told):
+    """`Infinity` and `NaN` are Python's own: other readers refuse the whole file."""
+
+    def refuse(word):
+        raise AssertionError(f"{word} is no JSON")
+
+    data = json.loads(told.to_json(), parse_constant=refuse)
+    assert data["guarantee"]["model"] == told.guarantee.model
+    assert data["guarantee"]["neighbours"] == told.guarantee.neighbours
+    assert data["guarantee"]["unit"] == told.guarantee.unit
+    assert data["holds"] is told.holds
+    assert set(data["calibrations"]) == set(told.calibrations)
+
+
+@every
+def test_every_number_is_derived_again_from_its_calibration(told):
+    for calibration in told.calibrations.values():
+        assert calibration.recomputed() == calibration.loss
+    total = [calibration.loss for calibration in told.calibrations.values()]
+    if total:
+        assert told.committed.rho == pytest.approx(sum(loss.rho for loss in total))
+
+
+def test_forged_totals_are_not_believed():
+    data = json.loads(ALL["published"].to_json())
+    data["committed"] = {"epsilon": 0.1, "rho": 0.005}
+    data["spent"] = data["committed"]
+    data["holds"] = True
+    again = Statement.from_json(json.dumps(data))
+    assert not again.holds
+    assert again.committed == ALL["published"].committed
+
+
+# ---------------------------------------------------------------------------------------------- does it hold?
+
+
+def test_which_statements_hold():
+    holding = {name for name, told in ALL.items() if told.holds}
+    assert holding == {"pure", "approximate", "concentrated", "filter", "local", "shuffle", "fresh"}
+
+
+def test_nothing_is_spent_before_the_first_release_and_everything_after_it():
+    assert ALL["fresh"].spent == Loss(epsilon=0.0, rho=0.0)
+    assert "spent nothing." in str(ALL["fresh"])
+    told = ALL["pure"]
+    assert told.spent == told.committed
+    assert told.committed.epsilon == pytest.approx(1.0, rel=1e-10)
+    assert told.committed.epsilon <= 1.0
+
+
+def test_losses_of_separate_calibrations_add_up():
+    half = calibrate(Joint(epsilon=0.5), FAMILY, counter=doubling(K - 1))
+    assert statement(calibrations={"transitions": half, "rewards": half}).holds
+    assert not statement(calibrations={"transitions": half, "rewards": half, "visits": half}).holds
+
+
+def test_published_constants_are_named_by_what_they_spend():
+    """2.10 ε with log₂, 3.03 ε with ln, at K = 20,000 and H = 20; exact constants spend what they say."""
+    for log, spent in ((math.log2, 2.10), (math.log, 3.03)):
+        told = statement(calibrations=published(log), rule="published (000 Lemma 5.1)")
+        assert told.committed.epsilon == pytest.approx(spent, abs=0.005)
+        assert not told.holds
+        first = str(told).splitlines()[0]
+        assert first.startswith("Guaranteed: NOT the ε = 1 joint differential privacy (pure) that was asked for")
+        assert f"it is ε = {told.committed.epsilon:.4g}" in first
+        assert "Calibration: published (000 Lemma 5.1)." in str(told)
+    exact = statement(calibrations={"all": calibrate(Joint(epsilon=1), FAMILY, counter=binary_tree(K - 1))})
+    assert exact.holds
+
+
+# ---------------------------------------------------------------------------------------------- what is printed
+
+
+def test_a_secure_statement_prints_everything():
+    lines = str(ALL["pure"]).splitlines()
+    assert lines[0] == "Guaranteed: ε = 1 joint differential privacy (pure)."
+    assert lines[2].startswith("Each episode is protected from all other users together")
+    assert "Whoever runs this software sees the data." in lines[2]
+    assert lines[3] == "Unit and neighbours: one episode, replace-one."
+    # b = 3H/ε = 60
+    assert lines[4] == (
+        "Transitions and rewards: laplace noise of scale 60 on each number; one unit moves them by L1 60 at most, "
+        "1 time(s) over."
+    )
+    assert lines[5] == f"Noise: {SecureNoise.name}."
+    assert lines[6] == "Calibration: exact. All releases together cost ε = 1."
+    assert lines[7] == "So far: 100 of 20,000 users taken in, 2 releases made; spent ε = 1."
+
+
+def test_a_simulated_statement_never_claims_privacy():
+    told = str(ALL["simulated"])
+    assert told.startswith("Simulated: no privacy. (With secure noise: ε = 1 joint differential privacy (pure).)")
+    assert "Guaranteed" not in told
+    assert "is protected" not in told
+    assert "Noise: simulated: no privacy." in told
+
+
+@pytest.mark.parametrize("name", ["none", "infinite epsilon"])
+def test_no_privacy_is_said_plainly(name):
+    told = str(ALL[name])
+    assert told.startswith("No privacy: exact statistics.")
+    assert "Guaranteed" not in told
+    assert "is protected" not in told
+    assert "All releases together cost no finite ε" in told
+
+
+def test_each_kind_of_guarantee_is_printed_in_its_own_terms():
+    assert "All releases together cost (ε, δ) = (1, 1e-06)" in str(ALL["approximate"])
+    concentrated = str(ALL["concentrated"])
+    assert "Guaranteed: ρ = 0.1 zero-concentrated joint differential privacy." in concentrated
+    assert "Unit and neighbours: one patient, add-or-remove-one." in concentrated
+    assert "Each patient is protected" in concentrated
+    assert "All releases together cost ρ = 0.1" in concentrated
+    # √(2H) = 6.32456
+    assert "one unit moves them by L2 6.32456 at most" in str(ALL["filter"])
+    assert "39 of 145 symbols are reported, the true one among them with probability" in str(ALL["local"])
+    assert "the server included" in str(ALL["local"])
+    assert "as long as the shuffler permutes and forgets" in str(ALL["shuffle"])
+    assert str(ALL["fresh"]).endswith("One.\nTwo.")
+
+
+def test_gaussian_noise_under_a_pure_promise_is_called_what_it_is():
+    gaussian = calibrate(Joint(epsilon=1, delta=1e-6), FAMILY, counter=doubling(99), mechanism="gaussian")
+    told = statement(calibrations={"visits": gaussian})
+    assert not told.holds
+    assert "NOT the ε = 1 joint differential privacy (pure) that was asked for" in str(told)
+    assert "it is no finite ε" in str(told)
+
+
+def test_guarantees_are_read_back_as_the_same_kind():
+    for told in ALL.values():
+        guarantee = told.guarantee
+        again = guarantee_from_json({"model": guarantee.model, **dataclasses.asdict(guarantee)})
+        assert again == guarantee
+        assert type(again) is type(guarantee)

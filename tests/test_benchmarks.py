@@ -1,0 +1,94 @@
+"""The benchmarks run, at tiny sizes and without looking at a clock, and their references compute what they claim to."""
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parents[1]))  # benchmarks/ is not installed
+
+from benchmarks import measure, references, rows
+
+from tacit.mdp import Streams, planning, riverswim
+
+NUMBER_OF_ROWS = {
+    "noise": 2,
+    "tree_every_episode": 1,
+    "doubling_batches": 2,
+    "rollouts": 1,
+    "plans": 4,
+    "sepsis": 1,
+    "counters": 4,
+    "memory": 1,
+    "secure": 2,
+}
+
+
+@pytest.mark.parametrize("row", rows.ALL, ids=lambda row: row.__name__)
+def test_every_benchmark_makes_its_rows(row):
+    found = row(rows.TINY)
+    assert len(found) == NUMBER_OF_ROWS[row.__name__]
+    for line in found:
+        assert line.what
+        assert line.reference
+        assert line.ratio is None or line.ratio > 0
+        assert line.ratio is not None or "skipped" in line.unit
+
+
+def test_a_missing_extra_is_a_line_of_the_table(monkeypatch):
+    def missing(**_):
+        raise ImportError
+
+    monkeypatch.setattr("tacit.mdp.sepsis.icu_sepsis", missing)
+    (row,) = rows.sepsis(rows.TINY)
+    assert "skipped: needs tacit[sepsis]" in measure.table([row])
+
+
+def test_the_reference_rollout_is_the_same_rollout():
+    world, policy = riverswim(states=4, horizon=6), np.random.default_rng(0).integers(0, 2, (3, 6, 4))
+    ours = world.rollout(policy, episodes=50, streams=Streams(5, 3))
+    for run, generator in enumerate(Streams(5, 3).dynamics):
+        theirs = references.rollout(world.kernel[0], world.rewards.mean[0], world.start, policy[run], 50, 6, generator)
+        for mine, other in zip(ours, theirs, strict=True):
+            np.testing.assert_array_equal(mine[run], other)
+
+
+@pytest.mark.parametrize("states", [3, 50])  # compiled loops, and NumPy's products
+def test_the_reference_plans_are_the_same_plans(states):
+    rng = np.random.default_rng(1)
+    kernel = rng.dirichlet(np.ones(states), (2, 4, states, 2))
+    rewards, policy = rng.random((2, 4, states, 2)), rng.integers(0, 2, (2, 4, states))
+    best = planning.optimal(kernel, rewards, horizon=4).values
+    values = planning.evaluate(kernel, rewards, policy)
+    for run in range(2):
+        np.testing.assert_allclose(references.optimal(kernel[run], rewards[run]), best[run], rtol=1e-12)
+        np.testing.assert_allclose(references.evaluate(kernel[run], rewards[run], policy[run]), values[run], rtol=1e-12)
+
+
+def test_the_tree_s_draws_are_counted_exactly():
+    """One noise per cell and run for each release that is or lends noise: 8 of 8 for 9 episodes."""
+    (row,) = rows.tree_every_episode(rows.TINY)
+    cells = 3 * 6 * 2 * (6 + 1)
+    assert f"its {8 * 2 * cells:,} draws" in row.reference
+
+
+def test_times_are_taken_in_turns_and_actions_may_time_themselves():
+    order = []
+    best = measure.best_times(lambda: order.append("a"), lambda: order.append("b") or 0.5, repeats=2)
+    assert order == ["a", "b"] * 3
+    assert best[0] >= 0
+    assert best[1] == 0.5
+
+
+def test_the_table_has_a_line_for_each_row_and_aligned_columns():
+    text = measure.table(
+        [
+            measure.Row("one", "slow", 0.5, measure.TIMES, "2"),
+            measure.Row("another", "slower", 1234.0, measure.FASTER),
+        ]
+    ).splitlines()
+    assert len(text) == 4
+    assert "0.50 × the time" in text[2]
+    assert "1,234 × as fast" in text[3]
+    assert len({line.index(word) for line, word in zip(text[2:], ("slow", "slower"), strict=True)}) == 1

@@ -1,4 +1,4 @@
-"""The documents tell the truth: their examples run, their links lead somewhere, the README's statement is the real one."""
+"""The documents tell the truth: examples run, links lead somewhere, the README's statement is the real one."""
 
 import re
 from pathlib import Path

@@ -1,37 +1,26 @@
-"""The compiled inversion behind simulated Laplace noise, against NumPy's logarithm."""
+"""The compiled loops of the privacy room against plain Python."""
 
 import numpy as np
+import pytest
 
-from tacit.privacy._kernels import invert_laplace
-
-STEP = 2.0**-53
-
-
-def inverted(uniforms, scale=1.0):
-    values = np.array(uniforms, dtype=np.float64)
-    invert_laplace(values, scale)
-    return values
+from tacit.privacy._kernels import add_entries, apply_signs
 
 
-def test_inversion_is_exact_to_the_last_place():
-    uniforms = np.concatenate([np.random.default_rng(0).random(100_000), 2.0 ** -np.arange(2, 54)])
-    folded = 2.0 * uniforms - 1.0
-    expected = np.where(folded < 0, -1.0, 1.0) * np.log((1.0 - np.abs(folded)) + STEP)
-    np.testing.assert_allclose(inverted(uniforms), expected, rtol=3e-16, atol=0)
+@pytest.mark.parametrize("size", [0, 1, 63, 64, 65, 128, 200])
+def test_every_number_gets_its_own_bit_as_sign(size):
+    rng = np.random.default_rng(size)
+    words = rng.integers(2**64, size=-(-size // 64), dtype=np.uint64)
+    noise = rng.exponential(size=size)
+    bits = [(int(words[i // 64]) >> (i % 64)) & 1 for i in range(size)]
+    expected = [3.0 * value * (-1 if bit else 1) for value, bit in zip(noise, bits, strict=True)]
+    apply_signs(noise, words, 3.0)
+    np.testing.assert_allclose(noise, expected, rtol=1e-15)
 
 
-def test_inversion_is_monotone_symmetric_and_finite_at_both_ends():
-    uniforms = np.array([0.0, STEP, 0.25, 0.5 - STEP, 0.5, 0.5 + STEP, 0.75, 1.0 - STEP])
-    values = inverted(uniforms, scale=2.0)
-    assert np.isfinite(values).all()
-    assert (np.diff(values) <= 0).all()
-    assert values[4] == 0.0
-    np.testing.assert_array_equal(inverted(1.0 - uniforms[1:4], 2.0), -values[1:4])
-    assert abs(values[0]) <= 2.0 * 53 * np.log(2.0) * (1 + 1e-15)
-
-
-def test_lengths_that_fill_no_vector_are_done_to_the_end():
-    uniforms = np.random.default_rng(1).random(67)
-    whole = inverted(uniforms)
-    for size in range(68):
-        np.testing.assert_array_equal(inverted(uniforms[:size]), whole[:size])
+def test_entries_reach_every_live_accumulator_and_no_other():
+    pool = np.zeros((3, 2, 4), dtype=np.int64)
+    cells = np.array([[0, 3, -1], [2, 2, -1]])
+    values = np.array([[5, 7, 99], [1, 10, 99]])
+    add_entries(pool, np.array([0, 2]), cells, values)
+    expected = [[5, 0, 0, 7], [0, 0, 11, 0]]
+    np.testing.assert_array_equal(pool, [expected, np.zeros((2, 4)), expected])

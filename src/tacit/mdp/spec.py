@@ -80,9 +80,9 @@ class EpisodeSpec:
                 low, high = (float(value) for value in self.rewards)
             except (TypeError, ValueError):
                 raise SpecError(f"rewards must be (low, high) or a MomentBound; got {self.rewards!r}") from None
-            if not (math.isfinite(low) and math.isfinite(high) and low < high):
+            if not (math.isfinite(low) and math.isfinite(high) and low < high and math.isfinite(high - low)):
                 raise SpecError(
-                    f"the reward range must be finite with low < high; got ({low}, {high}). "
+                    f"the reward range must be finite, and its width too, with low < high; got ({low}, {high}). "
                     "Rewards without a range need a MomentBound."
                 )
             object.__setattr__(self, "rewards", (low, high))

@@ -138,8 +138,8 @@ class SimulationNoise:
         self._generators: list[np.random.Generator] = []
 
     def laplace(self, *, scale: float, runs: int, size: int, terms: int = 1) -> Array:
-        """See `NoiseSource`: by inversion, a third faster than signed exponentials and four times as fast as
-        `Generator.laplace`; sums as the difference of two Gamma variables.
+        """See `NoiseSource`: exponentials with random signs, four times as fast as `Generator.laplace`; sums as the
+        difference of two Gamma variables.
         """
         noise = np.empty((runs, size))
         if terms > 1:
@@ -147,11 +147,11 @@ class SimulationNoise:
                 noise[run] = generator.standard_gamma(terms, size) - generator.standard_gamma(terms, size)
             noise *= scale
             return noise
-        from tacit.privacy._kernels import invert_laplace
+        from tacit.privacy._kernels import apply_signs
 
         for row, generator in zip(noise, self._of(runs), strict=True):
-            generator.random(out=row)
-        invert_laplace(noise.reshape(-1), scale)
+            generator.standard_exponential(out=row)
+            apply_signs(row, generator.bit_generator.random_raw(-(-size // 64)), scale)
         return noise
 
     def gaussian(self, *, scale: float, runs: int, size: int, terms: int = 1) -> Array:

@@ -35,6 +35,7 @@ from tacit.privacy.errors import ErrorLaw
 from tacit.privacy.guarantees import Neighbours
 from tacit.privacy.sensitivity import Sensitivity
 from tacit.releases import GramRelease
+from tacit.statistics.reading import numbers, silence
 
 __all__ = ["GramStatistic", "Regressors", "from_svec", "to_svec"]
 
@@ -102,6 +103,8 @@ class GramStatistic:
             raise SpecError(f"the vector's weight must be at least 0 and finite; got {self.vector_weight}")
         if math.frexp(self.grid)[0] != 0.5:
             raise SpecError(f"the grid must be a power of two; got {self.grid}")
+        if max(1.0, self.vector_weight) / self.grid > 2.0**40:
+            raise SpecError("the grid must be coarser, or the weight smaller: sums of many people would not fit 64 bits")
 
     @property
     def families(self) -> tuple[str, ...]:
@@ -123,8 +126,10 @@ class GramStatistic:
 
     def read(self, raw: Regressors) -> Regressors:
         """Normalised and clipped; an episode with a number that is none is ⊥, all zeros."""
-        phi = np.asarray(raw.features, dtype=np.float64) / self.norm
-        y = np.asarray(raw.targets, dtype=np.float64) / self.target_bound
+        with silence():
+            return self._read(numbers(raw.features) / self.norm, numbers(raw.targets) / self.target_bound)
+
+    def _read(self, phi: Array, y: Array) -> Regressors:
         if phi.ndim != 4 or phi.shape[2:] != (self.steps, self.dimension) or y.shape != phi.shape[:-1]:
             shape = f"(runs, episodes, {self.steps}, {self.dimension})"
             raise ValueError(f"features are {shape}, and targets the same without the last axis")
@@ -137,6 +142,10 @@ class GramStatistic:
 
     def contributions(self, batch: Regressors) -> dict[str, Entries | NDArray[np.int64]]:
         """See `Statistic`. Each episode is rounded to the grid before the sum is taken."""
+        with np.errstate(all="ignore"):  # of tiny features, whatever the process wants to hear of underflow
+            return self._contributions(batch)
+
+    def _contributions(self, batch: Regressors) -> dict[str, Entries | NDArray[np.int64]]:
         phi, y = batch
         rows, columns = np.triu_indices(self.dimension)
         weights = np.where(rows == columns, 1.0, math.sqrt(2.0))

@@ -9,7 +9,8 @@ guarantee, which rows those are.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Sequence
+import warnings
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,7 +19,7 @@ from numpy.typing import NDArray
 from tacit.mdp.spec import EpisodeSpec, MomentBound
 from tacit.mdp.trajectories import Trajectories
 
-__all__ = ["Episodes", "Problem", "check", "read"]
+__all__ = ["Episodes", "Problem", "check", "numbers", "read", "silence"]
 
 
 class Episodes(NamedTuple):
@@ -64,13 +65,17 @@ class Problem(NamedTuple):
 
 def read(raw: Trajectories | Sequence[Any], spec: EpisodeSpec) -> Episodes:
     """Trajectories (runs, episodes, …), or one run's episodes, each (states, actions, rewards) or None."""
-    columns = _columns(raw, spec)
-    return _clean(columns, spec) if columns is not None else _clean_each(raw, spec)
+    with silence():
+        columns = _columns(raw, spec)
+        if columns is None:
+            columns = tuple(column[None] for column in _filled(raw, spec))  # type: ignore[assignment]
+        return _clean(columns, spec)  # type: ignore[arg-type]
 
 
 def check(raw: Trajectories | Sequence[Any], spec: EpisodeSpec) -> list[Problem]:
     """Everything that `read` would clamp or drop. **Outside the guarantee**: for the owner of the raw data only."""
-    columns = _columns(raw, spec)
+    with silence():
+        columns = _columns(raw, spec)
     if columns is not None:
         return [
             problem
@@ -92,28 +97,64 @@ def _columns(raw: Trajectories | Sequence[Any], spec: EpisodeSpec) -> _Columns |
     if not isinstance(raw, Trajectories):
         return None
     lengths = (spec.horizon + 1, spec.horizon, spec.horizon)
-    columns = tuple(_numbers(column) for column in raw)
+    try:
+        columns = tuple(_floats(column) for column in raw)
+    except Exception:  # ragged, or no numbers: whosever fault it is, the others are read
+        return _one_by_one(raw, spec)
     batch = columns[1].shape[:2]
     if any(column.ndim != 3 for column in columns):
-        raise ValueError("a batch of trajectories has the axes runs, episodes and steps")
+        raise ValueError(_AXES)
     if any(column.shape[:2] != batch for column in columns):
-        raise ValueError("states, actions and rewards of a batch must be of the same runs and episodes")
+        raise ValueError(_SAME)
     if any(column.shape[2] != length for column, length in zip(columns, lengths, strict=True)):
         return tuple(np.full((*batch, length), np.nan) for length in lengths)  # type: ignore[return-value]
     return columns  # type: ignore[return-value]
 
 
-def _numbers(column: Any) -> NDArray[np.float64]:
-    """A column as numbers; what is none becomes NaN."""
+_AXES = "a batch of trajectories has the axes runs, episodes and steps"
+_SAME = "states, actions and rewards of a batch must be of the same runs and episodes"
+
+
+def _one_by_one(raw: Trajectories, spec: EpisodeSpec) -> _Columns:
+    """A batch that is no array of numbers: what one person sent makes nobody else unreadable, and nothing raise."""
     try:
-        return np.asarray(column, dtype=np.float64)
-    except (TypeError, ValueError):
+        sizes = {tuple(len(run) for run in column) for column in raw}
+    except TypeError:
+        raise ValueError(_AXES) from None
+    if len(sizes) != 1 or len(set(next(iter(sizes)))) != 1:
+        raise ValueError(_SAME)
+    people = [episode for runs in zip(*raw, strict=True) for episode in zip(*runs, strict=True)]
+    (runs,) = sizes
+    return tuple(column.reshape(len(runs), runs[0], -1) for column in _filled(people, spec))  # type: ignore[return-value]
+
+
+@contextlib.contextmanager
+def silence() -> Iterator[None]:
+    """No warning is given of what somebody sent, whatever the process wants to hear otherwise."""
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore")
+        yield
+
+
+def _floats(values: Any) -> NDArray[np.float64]:
+    """Real numbers, or an exception; NumPy alone would take the real part of complex ones."""
+    array = np.asarray(values)
+    if array.dtype.kind not in "biufOSU":
+        raise TypeError(f"{array.dtype} is no real number")
+    return np.asarray(array, dtype=np.float64)
+
+
+def numbers(column: Any) -> NDArray[np.float64]:
+    """An array as numbers; what is none becomes NaN."""
+    try:
+        return _floats(column)
+    except Exception:
         entries = np.asarray(column, dtype=object)
-        numbers = np.full(entries.shape, np.nan)
+        found = np.full(entries.shape, np.nan)
         for place, entry in np.ndenumerate(entries):
             with contextlib.suppress(Exception):
-                numbers[place] = float(entry)
-        return numbers
+                found[place] = float(entry)
+        return found
 
 
 def _clean(columns: _Columns, spec: EpisodeSpec) -> Episodes:
@@ -132,27 +173,24 @@ def _clean(columns: _Columns, spec: EpisodeSpec) -> Episodes:
     return episodes
 
 
-def _clean_each(raw: Sequence[Any], spec: EpisodeSpec) -> Episodes:
+def _filled(people: Sequence[Any], spec: EpisodeSpec) -> _Columns:
+    """(people, steps) of each column; NaN for whoever cannot be read."""
     lengths = (spec.horizon + 1, spec.horizon, spec.horizon)
-    batch = tuple(np.full((1, len(raw), length), np.nan) for length in lengths)
-    for episode, item in enumerate(raw):
+    batch = tuple(np.full((len(people), length), np.nan) for length in lengths)
+    for episode, item in enumerate(people):
         parts = _parts(item)
         if parts is None or any(part.shape != (length,) for part, length in zip(parts, lengths, strict=True)):
             continue
         for column, part in zip(batch, parts, strict=True):
-            column[0, episode] = part
-    return _clean(batch, spec)  # type: ignore[arg-type]
+            column[episode] = part
+    return batch  # type: ignore[return-value]
 
 
 def _parts(item: Any) -> _Columns | None:
     """An episode's columns as numbers, whatever was sent; None if that cannot be."""
     try:
         states, actions, rewards = item
-        return (
-            np.asarray(states, dtype=np.float64),
-            np.asarray(actions, dtype=np.float64),
-            np.asarray(rewards, dtype=np.float64),
-        )
+        return _floats(states), _floats(actions), _floats(rewards)
     except Exception:  # anything at all may have been sent, and no one may notice
         return None
 
@@ -162,7 +200,8 @@ def _whole(values: NDArray[np.float64], count: int) -> NDArray[np.bool_]:
 
 
 def _problems_of_one(item: Any, spec: EpisodeSpec, episode: int) -> list[Problem]:
-    parts = _parts(item)
+    with silence():
+        parts = _parts(item)
     if parts is None:
         return [
             Problem(0, episode, "episode", None, "is not (states, actions, rewards) in numbers; it counts as empty")

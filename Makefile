@@ -14,20 +14,20 @@ $(STAMP): pyproject.toml requirements.lock
 	  { echo "Tacit needs Python 3.11 or newer; '$(PYTHON)' is $$($(PYTHON) --version 2>&1). Say: make PYTHON=python3.12 ..."; exit 1; }
 	@echo "Setting up $(VENV) (once; about a minute)"
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --requirement requirements.lock
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	@$(BIN)/python -m pip install --quiet --quiet --disable-pip-version-check --requirement requirements.lock
+	@$(BIN)/python -m pip install --quiet --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
 	@touch $@
 
 setup: $(STAMP) ## The virtual environment, from the lock file
 
-demo: $(STAMP)  ## Private counts of 6,000 users, and what can be learnt from them: a figure in tacit-out/
+demo: $(STAMP)  ## Private counts of 100,000 people (20 runs), and what can be learnt from them: a figure in tacit-out/
 	@$(BIN)/python examples/demo.py
 
 test: $(STAMP)  ## All checks and all tests
 	@$(MAKE) --no-print-directory check
 	@$(BIN)/python -m pytest -n auto --cov --cov-report=term
 
-quick: $(STAMP) ## The tests that take seconds
+quick: $(STAMP) ## The tests but for the slow ones: a minute or two
 	@$(BIN)/python -m pytest -n auto -m 'not slow'
 
 check: $(STAMP) ## Format, lint, types, rooms (seconds)

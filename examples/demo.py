@@ -52,10 +52,16 @@ def draw_noise(axis, spec):
     pooled = TabularStatistic(spec=spec)
     pure, approximate = tacit.Joint(epsilon=1), tacit.Joint(epsilon=1, delta=1e-6)
     rows = [
-        ("binary tree, three families per step (000)", three, pure, counters.binary_tree(length), RED),
-        ("13-ary subtraction tree, pooled", pooled, pure, counters.balanced_tree(length), SAND),
-        ("BLT-4, per step, (ε, δ) = (1, 1e-6)", three, approximate, counters.blt(length), VIOLET),
-        ("doubling batches, pooled", pooled, pure, counters.doubling(length, first=50), BLUE),
+        ("binary tree, three families per step", three, pure, counters.binary_tree(length), RED),
+        ("13-ary subtraction tree, two centred families, pooled", pooled, pure, counters.balanced_tree(length), SAND),
+        ("BLT-4, three families per step, (1, 1e-6)", three, approximate, counters.blt(length), VIOLET),
+        (
+            "doubling batches (9 releases), two centred families, pooled",
+            pooled,
+            pure,
+            counters.doubling(length, first=50),
+            BLUE,
+        ),
     ]
     for label, statistic, guarantee, counter, colour in rows:
         calibration = calibrate(guarantee, statistic.sensitivity(), counter=counter)
@@ -107,7 +113,7 @@ def main():
     right.axhline(world.optimal_value, color=INK, lw=0.8, ls=":")
     right.text(USERS, world.optimal_value + 0.04, "optimal policy", fontsize=8, ha="right", color=INK)
     right.set(xscale="log", xlabel="users so far", ylabel="value of the planned policy", ylim=(0, 3.75))
-    right.set_title(f"What can be learnt from the releases alone (mean of {RUNS} runs)", loc="left", fontsize=10)
+    right.set_title(f"What can be learnt from the releases alone (mean ± s.e. of {RUNS} runs)", loc="left", fontsize=10)
     right.legend(fontsize=8, frameon=False, loc=(0.15, 0.3))
     for axis in (left, right):
         axis.spines[["top", "right"]].set_visible(False)

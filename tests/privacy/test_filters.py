@@ -281,7 +281,7 @@ class TestLowBits:
         items = np.random.default_rng(7).integers(-8, 9, (design.length, 2, 3))
         stream = start(design, silent(np.int64), runs=2, cells=3, scale=5.0)
         released = run(stream, items)
-        # ½ grid of rounding in each encoded item; 5.0·SLACK standard deviations is what `slack` promises.
+        # ½ grid of rounding in each encoded item; 1¼ SLACK standard deviations is what `slack` promises.
         wrong = abs(released - np.cumsum(items, axis=0)).max(axis=(1, 2))
         promised = [design.slack(t, scale=5.0, unit=1.0) for t in range(1, design.length + 1)]
         assert (wrong <= promised).all()
@@ -456,7 +456,7 @@ class TestError:
         for t in (1, 10, 999, 1000):
             each = error_at(design, t, mechanism="gaussian", scale=3.0, unit=1.0)
             assert worst.quantile(1e-6) >= each.quantile(1e-6) >= stats.norm.isf(5e-7) * each.std
-        assert worst.quantile(1e-6) <= (stats.norm.isf(5e-7) + SLACK) * worst.std * (1 + 1e-9)
+        assert worst.quantile(1e-6) <= (stats.norm.isf(5e-7) + 1.25 * SLACK) * worst.std * (1 + 1e-9)
 
     @pytest.mark.parametrize("design", [sqrt_toeplitz(16), blt(16), blt(500, buffers=2)], ids=named)
     @pytest.mark.parametrize(

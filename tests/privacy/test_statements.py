@@ -133,7 +133,7 @@ def test_which_statements_hold():
 
 def test_nothing_is_spent_before_the_first_release_and_everything_after_it():
     assert ALL["fresh"].spent == Loss(epsilon=0.0, rho=0.0)
-    assert "spent nothing." in str(ALL["fresh"])
+    assert "spent: nothing." in str(ALL["fresh"])
     told = ALL["pure"]
     assert told.spent == told.committed
     assert told.committed.epsilon == pytest.approx(1.0, rel=1e-10)
@@ -153,8 +153,8 @@ def test_published_constants_are_named_by_what_they_spend():
         assert told.committed.epsilon == pytest.approx(spent, abs=0.005)
         assert not told.holds
         first = str(told).splitlines()[0]
-        assert first.startswith("Guaranteed: NOT the ε = 1 joint differential privacy (pure) that was asked for")
-        assert f"it is ε = {told.committed.epsilon:.4g}" in first
+        assert first.startswith("NOT KEPT: ε = 1 joint differential privacy (pure) was asked for")
+        assert f"this noise gives ε = {told.committed.epsilon:.4g}." in first
         assert "Calibration: published (000 Lemma 5.1)." in str(told)
     exact = statement(calibrations={"all": calibrate(Joint(epsilon=1), FAMILY, counter=binary_tree(K - 1))})
     assert exact.holds
@@ -168,15 +168,16 @@ def test_a_secure_statement_prints_everything():
     assert lines[0] == "Guaranteed: ε = 1 joint differential privacy (pure)."
     assert lines[2].startswith("Each episode is protected from all other users together")
     assert "Whoever runs this software sees the data." in lines[2]
-    assert lines[3] == "Unit and neighbours: one episode, replace-one."
+    assert lines[3].startswith("Unit: one episode. Neighbours: replace-one (that episode had been any other).")
+    assert "m times ε, m² times ρ" in lines[3]
     # b = 3H/ε = 60
     assert lines[4] == (
-        "Transitions and rewards: laplace noise of scale 60 on each number; one unit moves them by L1 60 at most, "
-        "1 time(s) over."
+        "Transitions and rewards: Laplace noise of scale 60 on each number; "
+        "one unit moves all of them by 60 in L1 at most."
     )
     assert lines[5] == f"Noise: {SecureNoise.name}."
     assert lines[6] == "Calibration: exact. All releases together cost ε = 1."
-    assert lines[7] == "So far: 100 of 20,000 users taken in, 2 releases made; spent ε = 1."
+    assert lines[7] == "So far: 100 of 20,000 users taken in, 2 releases made; spent: ε = 1."
 
 
 def test_a_simulated_statement_never_claims_privacy():
@@ -200,11 +201,11 @@ def test_each_kind_of_guarantee_is_printed_in_its_own_terms():
     assert "All releases together cost (ε, δ) = (1, 1e-06)" in str(ALL["approximate"])
     concentrated = str(ALL["concentrated"])
     assert "Guaranteed: ρ = 0.1 zero-concentrated joint differential privacy." in concentrated
-    assert "Unit and neighbours: one patient, add-or-remove-one." in concentrated
+    assert "Unit: one patient. Neighbours: add-or-remove-one (that patient had been empty)." in concentrated
     assert "Each patient is protected" in concentrated
     assert "All releases together cost ρ = 0.1" in concentrated
     # √(2H) = 6.32456
-    assert "one unit moves them by L2 6.32456 at most" in str(ALL["filter"])
+    assert "one unit moves all of them by 6.32456 in L2 at most, " in str(ALL["filter"])
     assert "39 of 145 symbols are reported, the true one among them with probability" in str(ALL["local"])
     assert "the server included" in str(ALL["local"])
     assert "as long as the shuffler permutes and forgets" in str(ALL["shuffle"])
@@ -215,8 +216,8 @@ def test_gaussian_noise_under_a_pure_promise_is_called_what_it_is():
     gaussian = calibrate(Joint(epsilon=1, delta=1e-6), FAMILY, counter=doubling(99), mechanism="gaussian")
     told = statement(calibrations={"visits": gaussian})
     assert not told.holds
-    assert "NOT the ε = 1 joint differential privacy (pure) that was asked for" in str(told)
-    assert "it is no finite ε" in str(told)
+    assert "NOT KEPT: ε = 1 joint differential privacy (pure) was asked for" in str(told)
+    assert "this noise gives no finite ε" in str(told)
 
 
 def test_guarantees_are_read_back_as_the_same_kind():
@@ -225,3 +226,33 @@ def test_guarantees_are_read_back_as_the_same_kind():
         again = guarantee_from_json({"model": guarantee.model, **dataclasses.asdict(guarantee)})
         assert again == guarantee
         assert type(again) is type(guarantee)
+
+
+def test_a_forged_file_is_not_believed():
+    """Losses follow from the noise, protection from its source."""
+    honest = json.loads(ALL["pure"].to_json())
+    (calibration,) = honest["calibrations"].values()
+    quieter = json.loads(ALL["pure"].to_json())
+    next(iter(quieter["calibrations"].values()))["scale"] = 1.0
+    assert str(Statement.from_json(json.dumps(quieter))).startswith("NOT KEPT")
+    calibration["loss"] = {"epsilon": 0.001, "rho": 1e-9}
+    honest["guarantee"]["epsilon"] = 0.01
+    assert not Statement.from_json(json.dumps(honest)).holds
+    simulated = json.loads(statement(noise=SimulationNoise(0)).to_json())
+    simulated["protects"] = True
+    assert not Statement.from_json(json.dumps(simulated)).protects
+
+
+@pytest.mark.parametrize("text", ["{}", "[]", "no JSON", '{"noise": 1}'])
+def test_what_is_no_statement_is_called_so(text):
+    with pytest.raises(ValueError, match="no statement of Tacit's"):
+        Statement.from_json(text)
+
+
+def test_a_large_delta_is_warned_of_and_software_is_named():
+    large = calibrate(Joint(epsilon=1, delta=0.01), FAMILY, counter=doubling(99))
+    told = statement(guarantee=Joint(epsilon=1, delta=0.01), calibrations={"visits": large})
+    assert "WARNING: δ is not below 1/" in str(told)
+    assert "WARNING" not in str(ALL["approximate"])
+    assert "Software: tacit " in str(told)
+    assert "opendp" in told.software

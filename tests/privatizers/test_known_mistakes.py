@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 
 from tacit.mdp.spec import EpisodeSpec
-from tacit.privacy import Joint, SimulationNoise
-from tacit.privacy.counters import Tree, binary_tree
-from tacit.privatizers import CentralPrivatizer
+from tacit.privacy import Joint, Local, SimulationNoise
+from tacit.privacy.counters import Tree, binary_tree, doubling
+from tacit.privatizers import CentralPrivatizer, LocalPrivatizer
+from tacit.privatizers.local import OneStepCodec, Report
 from tacit.statistics import TabularStatistic
 from tacit.testing import CHECKS, ConformanceError, Subject, TabularPeople, check_privatizer
 
@@ -162,6 +163,128 @@ class Boundless(CentralPrivatizer):
 class Unseeded(CentralPrivatizer):
     def __init__(self, *args, noise, **kwargs):
         super().__init__(*args, noise=SimulationNoise(np.random.SeedSequence()), **kwargs)
+
+
+class QuietWhereThereIsData(CentralPrivatizer):
+    """Half the noise where somebody was: how much there is depends on the data."""
+
+    def __init__(self, statistic, guarantee, **settings):
+        super().__init__(statistic, guarantee, **settings)
+        self.truth = CentralPrivatizer(statistic, Joint(epsilon=math.inf), **{**settings, "noise": None})
+
+    def observe(self, episodes):
+        self.truth.observe(episodes)
+        super().observe(episodes)
+
+    def release(self):
+        noisy, true = super().release().transitions, self.truth.release().transitions
+        mixed = np.where(true > 0, (noisy + true) / 2, noisy)
+        return dataclasses.replace(super().release(), transitions=mixed)
+
+
+class UntilEnoughCame(CentralPrivatizer):
+    """003's threshold: the true count of one cell decides whether *others* are counted."""
+
+    seen = 0
+
+    def observe(self, episodes):
+        batch = self.statistic.read(episodes)
+        super().observe(episodes if self.seen < 1 else [None] * batch.number)
+        self.seen += int((batch.readable[..., None] & (batch.states == 1)).sum())
+
+
+class Impatient(CentralPrivatizer):
+    """Between two releases it shows what the next one would be: the same noise on other counts."""
+
+    def release(self):
+        for stream in self._streams.values():
+            if stream._slot_of:
+                stream.released = stream._pool[stream._slot_of[min(stream._slot_of)]].copy()
+        return super().release()
+
+
+class OffTheGrid(TabularStatistic):
+    """Rewards are not rounded, but the noise is whole: the low bits are the data."""
+
+    def _on_grid(self, rewards):
+        return (rewards - 0.5) / self.reward_unit
+
+
+class WholeNoiseOnFloats(CentralPrivatizer):
+    def __init__(self, *args, noise, **kwargs):
+        super().__init__(*args, noise=AsFloats(noise), **kwargs)
+
+
+class AsFloats:
+    dtype = np.dtype(np.float64)
+
+    def __init__(self, source):
+        self.source = source
+
+    def __getattr__(self, name):
+        return getattr(self.source, name)
+
+
+class LastFirst(CentralPrivatizer):
+    """Whoever comes in one batch is taken in the wrong order, across a release."""
+
+    def observe(self, episodes):
+        super().observe(episodes[::-1])
+
+
+class TellsEveryStep(LocalPrivatizer):
+    """The whole ε for each of the H steps: no single number shows it."""
+
+    def __init__(self, *args, **kwargs):
+        super().__init__(*args, **kwargs)
+        self.codec = EveryStep(self.codec.statistic, self.codec.guarantee, self.codec.selection)
+        self.server.codec = self.codec
+
+
+class EveryStep(OneStepCodec):
+    def possible(self, report):
+        return True
+
+    def randomize(self, episodes, noise):
+        parts = []
+        for h in range(self.statistic.spec.horizon):
+            words = noise.words(runs=episodes.runs, size=episodes.number)
+            pair = episodes.states[..., h] * self.statistic.spec.actions + episodes.actions[..., h]
+            symbol = 2 * (pair * self.statistic.spec.states + episodes.states[..., h + 1])
+            symbol = symbol + ((words >> np.uint64(11)) * 2.0**-53 < episodes.rewards[..., h])
+            symbol = np.where(episodes.readable, symbol, self.selection.symbols - 1)
+            parts.append(self.selection.randomize(symbol, noise).sum(axis=1))
+        told = np.stack(parts, axis=1)
+        return Report(episodes.number, {"told": told, "asked": np.full(told.shape[:2], episodes.number)})
+
+
+def test_noise_that_depends_on_the_data_is_caught():
+    caught("privacy loss", maker(QuietWhereThereIsData), "the noise depends on the data")
+
+
+def test_a_person_who_decides_whether_others_count_is_caught():
+    caught("privacy loss", maker(UntilEnoughCame), "replacing user . costs|no noise covers")
+
+
+def test_a_look_between_releases_is_caught():
+    caught("privacy loss", maker(Impatient, counter=doubling), "no noise covers")
+
+
+def test_whole_noise_on_numbers_off_the_grid_is_caught():
+    caught("lattice", maker(WholeNoiseOnFloats, statistic=OffTheGrid(spec=SPEC)), "low bits")
+
+
+def test_an_order_that_depends_on_the_batch_is_caught():
+    caught("batches", maker(LastFirst), "one batch")
+
+
+def test_a_report_on_every_step_at_the_price_of_one_is_caught():
+    def make(*, episodes, runs, noise, epsilon):
+        statistic = TabularStatistic(spec=SPEC, pooled=False)
+        return TellsEveryStep(statistic, Local(epsilon=epsilon or 1.0), episodes=episodes, runs=runs, noise=noise)
+
+    with pytest.raises(ConformanceError, match="tell two people apart"):
+        CHECKS["privacy loss"](Subject(make, TabularPeople(SPEC), additive=False))
 
 
 def test_a_missing_log_k_is_caught():

@@ -79,7 +79,7 @@ def test_variances_are_those_of_algorithms():
 def test_published_constants_spend_twice_what_they_say():
     privatizer = LocalPrivatizer(THREE, Local(epsilon=1), episodes=10, calibration="published")
     assert privatizer.statement.committed.epsilon == pytest.approx(2.0)
-    assert "NOT the ε = 1" in str(privatizer.statement)
+    assert str(privatizer.statement).startswith("NOT KEPT: ε = 1 ")
 
 
 @pytest.mark.parametrize("epsilon", [1, 3, 8])
@@ -154,3 +154,36 @@ def test_the_smallest_worlds(states, actions, horizon):
         )
         privatizer.observe([([0] * (horizon + 1), [0] * horizon, [1.0] * horizon)])
         assert np.isfinite(privatizer.release().transitions).all()
+
+
+@pytest.mark.parametrize("randomizer", ["one-step", "additive"])
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        lambda r: Report(-1, r.sums),
+        lambda r: Report(0, r.sums),
+        lambda r: Report(1.0, r.sums),
+        lambda r: Report(1, {name: array * np.nan for name, array in r.sums.items()}),
+        lambda r: Report(1, {name: array * 1j for name, array in r.sums.items()}),
+        lambda r: Report(1, {name: array.astype(object) for name, array in r.sums.items()}),
+        lambda r: Report(1, {name: array.astype(str) for name, array in r.sums.items()}),
+    ],
+)
+def test_a_malformed_report_is_refused_and_leaves_no_trace(randomizer, spoil):
+    codec = local_codec(SMALL, Local(epsilon=1), randomizer=randomizer)
+    server, device = LocalServer(codec, episodes=3), Device(codec, noise=SimulationNoise(0))
+    server.collect(device.report([None]))
+    before = server.release().transitions.copy()
+    with pytest.raises(PrivatizationError, match="malformed"):
+        server.collect(spoil(device.report([None])))
+    assert server.users == 1
+    np.testing.assert_array_equal(server.release().transitions, before)
+
+
+@pytest.mark.parametrize("told", [1e300, -1.0, 0.5])
+def test_numbers_that_no_device_sends_are_refused(told):
+    codec = local_codec(SMALL, Local(epsilon=1))
+    report = Device(codec, noise=SimulationNoise(0)).report([None])
+    report.sums["told"] = report.sums["told"] * told
+    with pytest.raises(PrivatizationError, match="none that a device"):
+        LocalServer(codec, episodes=3).collect(report)

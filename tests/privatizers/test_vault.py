@@ -72,3 +72,40 @@ def test_another_format_is_refused(tmp_path, monkeypatch):
     monkeypatch.undo()
     with pytest.raises(VaultError, match="another version"):
         consume(path)
+
+
+def test_a_file_of_another_kind_or_version_is_left_where_it_is(tmp_path, monkeypatch):
+    path = tmp_path / "state.npz"
+    store(path, ARRAYS, META)
+    with pytest.raises(VaultError, match="holds a test privatizer, and a central one"):
+        consume(path, kind="central")
+    monkeypatch.setattr("tacit.privatizers.vault._FORMAT", 99)
+    with pytest.raises(VaultError, match="another version"):
+        consume(path)
+    monkeypatch.undo()
+    assert consume(path, kind="test")[1] == META
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_could_not_be_written_leaves_nothing_behind(tmp_path, monkeypatch):
+    def full(*_, **__):
+        raise OSError("no space left")
+
+    monkeypatch.setattr(np, "savez", full)
+    with pytest.raises(OSError, match="no space"):
+        store(tmp_path / "state.npz", ARRAYS, META)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_file_that_came_meanwhile_is_not_overwritten_when_nonsense_is_put_back(tmp_path, monkeypatch):
+    path = tmp_path / "state.npz"
+    path.write_bytes(b"nonsense")
+
+    def meanwhile(*_, **__):
+        path.write_bytes(b"another's")
+        raise ValueError("nonsense")
+
+    monkeypatch.setattr(np, "load", meanwhile)
+    with pytest.raises(VaultError, match="no saved state"):
+        consume(path)
+    assert path.read_bytes() == b"another's"

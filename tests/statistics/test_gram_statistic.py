@@ -1,6 +1,7 @@
 """Gram statistics: literal sums, and sensitivities by optimisation over pairs of (φ, y)."""
 
 import math
+import warnings
 
 import numpy as np
 import pytest
@@ -154,3 +155,22 @@ def test_impossible_statistics_are_refused(settings, message):
 def test_a_wrong_shape_is_the_callers_mistake():
     with pytest.raises(ValueError, match="features are"):
         GramStatistic(dimension=2).read(Regressors(np.zeros((1, 1, 1, 3)), np.zeros((1, 1, 1))))
+
+
+@pytest.mark.parametrize(
+    ("feature", "target"), [(1.7e308, 1.7e308), (math.inf, -math.inf), (1e-300, 5e-324), (10**400, 0.0), ("x", None)]
+)
+def test_no_number_that_anybody_sends_makes_a_sound(feature, target):
+    statistic = GramStatistic(dimension=2, norm=0.5, target_bound=0.5)
+    features, targets = np.empty((1, 1, 1, 2), dtype=object), np.empty((1, 1, 1), dtype=object)
+    features[...], targets[...] = feature, target
+    with warnings.catch_warnings(), np.errstate(all="raise"):
+        warnings.simplefilter("error")
+        for total in exact(statistic, statistic.read(Regressors(features, targets))).values():
+            assert (abs(total) * statistic.grid <= ROOT2 + statistic.grid).all()
+
+
+@pytest.mark.parametrize("settings", [{"vector_weight": 1e14}, {"grid": 2.0**-60}])
+def test_a_grid_on_which_sums_would_not_fit_is_refused(settings):
+    with pytest.raises(SpecError, match="64 bits"):
+        GramStatistic(dimension=2, **settings)

@@ -1,6 +1,7 @@
 """The two doors: `read` is silent and the same for everybody, `check` names what is wrong."""
 
 import math
+import warnings
 
 import numpy as np
 import pytest
@@ -124,3 +125,57 @@ def test_arrays_of_objects_are_read_like_lists(states, actions, rewards):
     ]
     numbers = all(isinstance(v, int | float) and v == v for v in rewards)
     assert episodes.readable[0, 0] == (all(good) and numbers)
+
+
+class Refuses:
+    def __float__(self):
+        raise RuntimeError("no")
+
+
+STRANGE = {
+    "an integer beyond all floats": [10**400, 0],
+    "complex numbers": np.array([1j, 0]),
+    "complex numbers that are real": np.array([1, 0], dtype=complex),
+    "masked numbers": [np.ma.masked, 0],
+    "an object that raises": [Refuses(), 0],
+    "arrays in arrays": np.array([np.array([1.0]), None], dtype=object),
+    "dates": np.array(["2020", "2021"], dtype="M8[Y]"),
+    "durations": np.array([1, 2], dtype="m8[s]"),
+    "records": np.zeros(2, dtype=[("a", float)]),
+    "two axes": [[0.0], [0.0]],
+    "none": None,
+}
+
+
+@pytest.mark.parametrize("what", STRANGE)
+@pytest.mark.parametrize("batched", [False, True])
+def test_strange_numbers_are_nobody_without_a_sound_and_the_neighbour_is_read(what, batched):
+    """Even where the process turns warnings into errors: an exception about one user is a release of its own."""
+    people = [GOOD, (GOOD[0], GOOD[1], STRANGE[what]), GOOD]
+    sent = Trajectories(*([[person[i] for person in people]] for i in range(3))) if batched else people
+    with warnings.catch_warnings(), np.errstate(all="raise"):
+        warnings.simplefilter("error")
+        assert read(sent, SPEC).readable.tolist() == [[True, False, True]]
+
+
+def test_a_number_too_large_for_a_double_is_clamped_like_any_other():
+    rewards = np.array(["1e999", "-1e999"], dtype=np.longdouble)
+    with warnings.catch_warnings(), np.errstate(all="raise"):
+        warnings.simplefilter("error")
+        for sent in ([(GOOD[0], GOOD[1], rewards)], Trajectories([[GOOD[0]]], [[GOOD[1]]], rewards[None, None])):
+            assert read(sent, SPEC).rewards[0, 0].tolist() == [1.0, 0.0]
+
+
+def test_one_short_episode_in_a_batch_is_hers_alone():
+    states, actions, rewards = ([[GOOD[i], GOOD[i]], [GOOD[i], GOOD[i]]] for i in range(3))
+    states[1][0] = [0, 1]
+    assert read(Trajectories(states, actions, rewards), SPEC).readable.tolist() == [[True, True], [False, True]]
+    shapes = [[np.zeros((2, 2)), np.zeros((2, 3))]]  # NumPy refuses to make one array of these, even of objects
+    assert not read(Trajectories(shapes, [[GOOD[1]] * 2], [[GOOD[2]] * 2]), SPEC).readable.any()
+
+
+def test_a_ragged_batch_that_is_none_is_the_callers_mistake():
+    with pytest.raises(ValueError, match="axes runs, episodes and steps"):
+        read(Trajectories([[0, 1], None], [0, 1], [0.0]), SPEC)
+    with pytest.raises(ValueError, match="same runs and episodes"):
+        read(Trajectories([[GOOD[0], "short"]], [[GOOD[1]]], [[GOOD[2]]]), SPEC)

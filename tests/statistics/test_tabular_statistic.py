@@ -252,3 +252,26 @@ def test_a_release_without_transitions_is_refused():
     statistic = TabularStatistic(spec=spec_of(2, 2, 3), families=("rewards",))
     with pytest.raises(SpecError, match="needs the transitions"):
         statistic.release(1, {"rewards": np.zeros((1, 4))}, {})
+
+
+def test_a_grid_on_which_sums_would_not_fit_is_refused():
+    with pytest.raises(SpecError, match="64 bits"):
+        TabularStatistic(spec=spec_of(2, 2, 3), reward_unit=2.0**-60)
+
+
+def test_a_range_whose_width_is_not_finite_is_refused():
+    """(r − low)/(high − low) would be no number, and its whole number beyond every sensitivity."""
+    with pytest.raises(SpecError, match="its width too"):
+        spec_of(2, 2, 3, rewards=(-1e308, 1e308))
+    widest = TabularStatistic(spec=spec_of(1, 1, 1, rewards=(-8e307, 8e307)), families=("rewards",))
+    assert exact(widest, widest.read([([0, 0], [0], [math.inf])]))["rewards"][0, 0] * widest.reward_unit == 0.5
+
+
+def test_under_a_large_cap_the_uncapped_bound_still_holds_and_is_the_smaller():
+    spec = spec_of(2, 2, 20)
+    for cap in range(1, 20):
+        statistic = TabularStatistic(spec=spec, cap=cap)
+        still = [([s] * 21, [0] * 20, [float(r)] * 20) for s, r in ((0, 1), (1, 1))]
+        swing = [([s, 1 - s] * 10 + [s], [a] * 20, [float(r)] * 20) for s, a, r in ((0, 0, 1), (0, 1, 0), (1, 0, 0))]
+        rows = contributions(statistic, still + swing)
+        assert cdist(rows, rows, "sqeuclidean").max() <= statistic.sensitivity().l2_squared <= 1000

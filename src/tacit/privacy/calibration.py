@@ -44,9 +44,14 @@ class Calibration:
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> Calibration:
-        """The calibration that `to_json` described."""
-        parts = {"sensitivity": Sensitivity(**data["sensitivity"]), "loss": Loss(**data["loss"])}
-        return cls(**{**data, **parts})
+        """The calibration that `to_json` described; its loss is computed again, not believed."""
+        fields = {
+            **data,
+            "sensitivity": Sensitivity(**data["sensitivity"]),
+            "loss": Loss(epsilon=math.inf, rho=math.inf),
+        }
+        told = cls(**fields)
+        return replace(told, loss=told.recomputed())
 
 
 def calibrate(

@@ -6,12 +6,14 @@ import json
 import math
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
+from importlib.metadata import version
 from typing import Any
 
 from tacit.privacy.accounting import Loss, compose
 from tacit.privacy.calibration import Calibration
 from tacit.privacy.guarantees import Central, Guarantee, Joint, Local, NonPrivate, Shuffle
 from tacit.privacy.mechanisms.responses import SubsetSelection
+from tacit.privacy.noise import SecureNoise
 
 __all__ = ["Statement"]
 
@@ -33,6 +35,12 @@ _WHO = {
 }
 
 
+_NEIGHBOURS = {
+    "replace-one": "replace-one (that {unit} had been any other)",
+    "add-or-remove-one": "add-or-remove-one (that {unit} had been empty)",
+}
+
+
 @dataclass(frozen=True, kw_only=True)
 class Statement:
     """A guarantee, the mechanisms that keep it, and what they spend.
@@ -50,6 +58,7 @@ class Statement:
     users_declared: int = 0
     releases: int = 0
     notes: tuple[str, ...] = field(default=())
+    software: str = field(default_factory=lambda: f"tacit {version('tacit')}, opendp {version('opendp')}")
 
     @property
     def committed(self) -> Loss:
@@ -70,31 +79,35 @@ class Statement:
         return self.protects and self.guarantee.kind != "none" and self.committed.keeps(self.guarantee)
 
     def __str__(self) -> str:
+        unit = self.guarantee.unit
         lines = [self._headline(), ""]
-        if self.protects:
-            lines.append(_WHO[self.guarantee.model].format(unit=self.guarantee.unit))
-        lines.append(f"Unit and neighbours: one {self.guarantee.unit}, {self.guarantee.neighbours}.")
-        for name, calibration in self.calibrations.items():
-            lines.append(f"{name.capitalize()}: {_noise_line(calibration)}")
+        neighbours = f"Unit: one {unit}. Neighbours: {_NEIGHBOURS[self.guarantee.neighbours].format(unit=unit)}."
+        if self.protects and self.guarantee.kind != "none":
+            lines.append(_WHO[self.guarantee.model].format(unit=unit))
+            neighbours += f" Somebody with m {unit}s is protected less: m times ε, m² times ρ."
+        lines.append(neighbours)
+        lines.extend(f"{_upper(name)}: {_noise_line(calibration)}" for name, calibration in self.calibrations.items())
         lines.append(f"Noise: {self.noise}.")
         lines.append(f"Calibration: {self.rule}. All releases together cost {_loss(self.committed, self.guarantee)}.")
-        so_far = f"{self.users:,} of {self.users_declared:,} users taken in, {self.releases:,} releases made"
-        lines.append(f"So far: {so_far}; spent {_loss(self.spent, self.guarantee)}.")
+        made = f"{self.releases:,} release{'' if self.releases == 1 else 's'} made"
+        spent = _loss(self.spent, self.guarantee)
+        lines.append(f"So far: {self.users:,} of {self.users_declared:,} users taken in, {made}; spent: {spent}.")
+        lines.append(f"Software: {self.software}.")
         lines.extend(self.notes)
+        if 0 < self.users_declared * self.guarantee.delta >= 1 and self.protects:
+            lines.append(
+                f"WARNING: δ is not below 1/{self.users_declared:,}: it would allow to publish somebody outright."
+            )
         return "\n".join(lines)
 
     def _headline(self) -> str:
         if self.guarantee.kind == "none":
             return "No privacy: exact statistics."
-        if not self.protects:
-            return f"{self.noise[0].upper()}{self.noise[1:]}. (With secure noise: {self._claim()}.)"
-        return f"Guaranteed: {self._claim()}."
-
-    def _claim(self) -> str:
-        if self.committed.keeps(self.guarantee):
-            return str(self.guarantee)
-        really = _loss(self.committed, self.guarantee)
-        return f"NOT the {self.guarantee} that was asked for; with these constants it is {really}"
+        kept = self.committed.keeps(self.guarantee)
+        really = f"{self.guarantee} was asked for, and this noise gives {_loss(self.committed, self.guarantee)}"
+        if self.protects:
+            return f"Guaranteed: {self.guarantee}." if kept else f"NOT KEPT: {really}."
+        return f"{_upper(self.noise)}. (With secure noise: {self.guarantee if kept else 'NOT KEPT: ' + really}.)"
 
     def to_json(self) -> str:
         """Everything, as JSON; `from_json` reads it."""
@@ -109,6 +122,7 @@ class Statement:
             "users_declared": self.users_declared,
             "releases": self.releases,
             "notes": list(self.notes),
+            "software": self.software,
             "committed": asdict(self.committed),
             "spent": asdict(self.spent),
             "holds": self.holds,
@@ -117,16 +131,24 @@ class Statement:
 
     @classmethod
     def from_json(cls, text: str) -> Statement:
-        """The statement that `to_json` wrote. Derived numbers are derived again, not believed."""
-        data: dict[str, Any] = _each(json.loads(text), _heard)
-        for derived in ("committed", "spent", "holds"):
-            del data[derived]
-        data["guarantee"] = guarantee_from_json(data["guarantee"])
-        data["calibrations"] = {
-            name: Calibration.from_json(calibration) for name, calibration in data["calibrations"].items()
-        }
-        data["notes"] = tuple(data["notes"])
-        return cls(**data)
+        """The statement that `to_json` wrote.
+
+        What can be derived is derived again, not believed: losses from the noise, and protection from its source. A
+        statement is not signed; whoever can write the file can still write another scale or source.
+        """
+        try:
+            data: dict[str, Any] = _each(json.loads(text), _heard)
+            for derived in ("committed", "spent", "holds"):
+                data.pop(derived, None)
+            data["protects"] = data["noise"] == SecureNoise.name
+            data["guarantee"] = guarantee_from_json(data["guarantee"])
+            data["calibrations"] = {
+                name: Calibration.from_json(calibration) for name, calibration in data["calibrations"].items()
+            }
+            data["notes"] = tuple(data["notes"])
+            return cls(**data)
+        except (KeyError, TypeError, AttributeError, json.JSONDecodeError) as error:
+            raise ValueError(f"this is no statement of Tacit's: {type(error).__name__} {error}") from None
 
 
 def guarantee_from_json(data: dict[str, Any]) -> Guarantee:
@@ -156,7 +178,7 @@ def _heard(value: Any) -> Any:
 
 def _noise_line(calibration: Calibration) -> str:
     if calibration.mechanism == "none":
-        return "exact"
+        return "exact."
     size = calibration.sensitivity
     if calibration.mechanism == "subset selection":
         selection = SubsetSelection(calibration.scale, int(size.l0))
@@ -164,11 +186,18 @@ def _noise_line(calibration: Calibration) -> str:
             f"subset selection: {selection.width} of {selection.symbols} symbols are reported, the true one among them "
             f"with probability {selection.truth:.6g}."
         )
-    moved = f"L1 {size.l1:g}" if calibration.mechanism == "laplace" else f"L2 {size.l2:.6g}"
-    return (
-        f"{calibration.mechanism} noise of scale {calibration.scale:.6g} on each number; one unit moves them by "
-        f"{moved} at most, {calibration.participation:.6g} time(s) over."
+    law, moved = (
+        ("Laplace", f"{size.l1:g} in L1")
+        if calibration.mechanism == "laplace"
+        else ("Gaussian", f"{size.l2:.6g} in L2")
     )
+    often = f", {calibration.participation:.6g} times over" if calibration.participation != 1 else ""
+    noise = f"{law} noise of scale {calibration.scale:.6g} on each number"
+    return f"{noise}; one unit moves all of them by {moved} at most{often}."
+
+
+def _upper(text: str) -> str:
+    return text[:1].upper() + text[1:]
 
 
 def _loss(loss: Loss, guarantee: Guarantee) -> str:
@@ -176,8 +205,10 @@ def _loss(loss: Loss, guarantee: Guarantee) -> str:
         return "nothing"
     if math.isinf(loss.rho) and (loss.epsilon is None or math.isinf(loss.epsilon)):
         return "no finite ε"
+    pure = None if loss.epsilon is None else f"ε = {loss.epsilon:.4g}"
     if guarantee.rho is not None:
-        return f"ρ = {loss.rho:.4g}"
+        return f"ρ = {loss.rho:.4g}" + (f" ({pure}, pure)" if pure else "")
     if guarantee.delta > 0:
-        return f"(ε, δ) = ({loss.epsilon_at(guarantee.delta):.4g}, {guarantee.delta:g})"
-    return "no finite ε" if loss.epsilon is None else f"ε = {loss.epsilon:.4g}"
+        epsilon = loss.epsilon_at(guarantee.delta)
+        return f"{pure} (pure, δ = 0)" if loss.epsilon == epsilon else f"(ε, δ) = ({epsilon:.4g}, {guarantee.delta:g})"
+    return pure or "no finite ε"

@@ -107,6 +107,8 @@ class CentralPrivatizer:
         self.counter = design_for(counter, episodes=episodes) if isinstance(counter, str) else counter
         if self.counter.length > episodes:
             raise PrivatizationError(f"the counter releases after {self.counter.length} of {episodes} episodes")
+        if any(episodes * (statistic.largest(f) / statistic.unit(f)) > 2.0**62 for f in statistic.families):
+            raise PrivatizationError(f"sums of {episodes:,} users do not fit 64 bits on so fine a grid")
         self.calibrations = self._calibrated(calibration, mechanism)
         private = guarantee.kind != "none"
         self.noise: NoiseSource = (noise or SecureNoise()) if private else NoNoise()
@@ -134,6 +136,7 @@ class CentralPrivatizer:
         if self.users + batch.number > self.episodes:
             raise BudgetExhausted(f"{self.episodes:,} users were declared; the guarantee covers no more")
         first = 0
+        self._closed = True  # and so it stays if this is interrupted: nobody may be taken in twice
         while first < batch.number:
             to_release = self.until_release()
             last = min(batch.number, first + max(1, _AT_A_TIME // self.runs))
@@ -144,6 +147,7 @@ class CentralPrivatizer:
             self.releases += released
             self.users += last - first
             first = last
+        self._closed = False
 
     def release(self) -> Release:
         """See `Privatizer`."""
@@ -188,7 +192,8 @@ class CentralPrivatizer:
         )
 
     def state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
-        """Arrays and JSON from which `from_state` goes on. As secret as the data; see `save`."""
+        """Arrays and JSON from which `from_state` goes on, once; this object is closed. As secret as the data."""
+        self._check_open()
         arrays = {
             f"{family}/{name}": array
             for family, stream in self._streams.items()
@@ -206,6 +211,7 @@ class CentralPrivatizer:
             "users": self.users,
             "releases": self.releases,
         }
+        self._closed = True  # what is released must have one future only
         return arrays, meta
 
     @classmethod
@@ -228,16 +234,22 @@ class CentralPrivatizer:
 
     def save(self, path: Path | str) -> None:
         """See `Privatizer`; `load` goes on from the file."""
-        self._check_open()
         arrays, meta = self.state()
-        vault.store(path, arrays, meta)
-        self._closed = True
+        try:
+            vault.store(path, arrays, meta)
+        except Exception:  # nothing was written
+            self._closed = False
+            raise
         self._streams.clear()
 
     @classmethod
     def load(cls, path: Path | str) -> CentralPrivatizer:
         """Go on from a saved state, and take its file away: it can be loaded once."""
-        return cls.from_state(*vault.consume(path))
+        return cls.from_state(*vault.consume(path, kind="central"))
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        """Neither copied nor pickled: two copies would release the same noise under different data."""
+        raise PrivatizationError("a privatizer cannot be copied: make another, or move it with save and load")
 
     @property
     def _released_at(self) -> int:
@@ -273,4 +285,4 @@ class CentralPrivatizer:
 
     def _check_open(self) -> None:
         if self._closed:
-            raise PrivatizationError("this privatizer was saved: load the file to go on")
+            raise PrivatizationError("this privatizer was saved (load the file to go on), or interrupted in mid-batch")

@@ -76,6 +76,10 @@ class Codec(Protocol):
         """Of a report's arrays."""
         ...
 
+    def possible(self, report: Report) -> bool:
+        """Whether devices can have sent these numbers; their shapes are right, and they are finite."""
+        ...
+
     def decode(self, sums: Sums, users: int) -> Release:
         """On the server."""
         ...
@@ -102,6 +106,10 @@ class AdditiveCodec:
     def shapes(self, runs: int) -> dict[str, tuple[int, ...]]:
         """See `Codec`."""
         return {family: (runs, self.statistic.cells(family)) for family in self.statistic.families}
+
+    def possible(self, report: Report) -> bool:
+        """See `Codec`: noise has no bound."""
+        return True
 
     def decode(self, sums: Sums, users: int) -> Release:
         """See `Codec`."""
@@ -167,6 +175,17 @@ class OneStepCodec:
     def shapes(self, runs: int) -> dict[str, tuple[int, ...]]:
         """See `Codec`."""
         return {"told": (runs, self._rows, self.selection.symbols), "asked": (runs, self._rows)}
+
+    def possible(self, report: Report) -> bool:
+        """See `Codec`: every user was asked about one step, and told a set of `width` symbols."""
+        told, asked = np.asarray(report.sums["told"]), np.asarray(report.sums["asked"])
+        return bool(
+            (asked >= 0).all()
+            and (asked.sum(axis=1) == report.users).all()
+            and (told >= 0).all()
+            and (told <= asked[..., None]).all()
+            and (told.sum(axis=2) == asked * self.selection.width).all()
+        )
 
     def decode(self, sums: Sums, users: int) -> Release:
         """See `Codec`."""
@@ -273,9 +292,15 @@ class LocalServer:
         self._sums: Sums = {name: np.zeros(shape) for name, shape in codec.shapes(runs).items()}
 
     def collect(self, report: Report) -> None:
-        """Add a report; one of another shape is a mistake in the protocol and is refused."""
-        if {name: array.shape for name, array in report.sums.items()} != self.codec.shapes(self.runs):
+        """Add a report. One that no device of this agreement can have sent is refused, and leaves no trace."""
+        if {name: np.shape(array) for name, array in report.sums.items()} != self.codec.shapes(self.runs):
             raise PrivatizationError("this report belongs to another agreement: its arrays have other shapes")
+        whole = isinstance(report.users, int | np.integer) and report.users >= 1
+        arrays = [np.asarray(array) for array in report.sums.values()]
+        if not whole or not all(array.dtype.kind in "iuf" and np.isfinite(array).all() for array in arrays):
+            raise PrivatizationError("this report is malformed: it holds finite numbers, of one user at least")
+        if not self.codec.possible(report):
+            raise PrivatizationError("this report is none that a device of this agreement sends")
         if self.users + report.users > self.episodes:
             raise BudgetExhausted(f"{self.episodes:,} users were declared; no more are taken in")
         for name, array in report.sums.items():
@@ -356,7 +381,8 @@ class LocalPrivatizer:
         )
 
     def state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
-        """Arrays and JSON from which `from_state` goes on."""
+        """Arrays and JSON from which `from_state` goes on; this object is closed."""
+        self._check_open()
         guarantee = self.codec.guarantee
         meta = {
             "kind": "local",
@@ -368,6 +394,7 @@ class LocalPrivatizer:
             "noise": self.device.noise.state(),
             "users": self.users,
         }
+        self._closed = True
         return {name: array.copy() for name, array in self.server._sums.items()}, meta
 
     @classmethod
@@ -387,14 +414,17 @@ class LocalPrivatizer:
 
     def save(self, path: Path | str) -> None:
         """See `Privatizer`."""
-        self._check_open()
-        vault.store(path, *self.state())
-        self._closed = True
+        arrays, meta = self.state()
+        try:
+            vault.store(path, arrays, meta)
+        except Exception:  # nothing was written
+            self._closed = False
+            raise
 
     @classmethod
     def load(cls, path: Path | str) -> LocalPrivatizer:
         """Go on from a saved state, and take its file away."""
-        return cls.from_state(*vault.consume(path))
+        return cls.from_state(*vault.consume(path, kind="local"))
 
     def _check_open(self) -> None:
         if self._closed:

@@ -34,7 +34,13 @@ def central(
             raise PrivatizationError(f"004's constants are for (epsilon, delta); {guarantee} is something else")
         H, m = statistic.steps, math.ceil(math.log2(max(episodes, 2)))
         scale = H / guarantee.epsilon * math.sqrt(32.0 * m * math.log(4.0 * H / guarantee.delta))
-        return _each(statistic, guarantee, "gaussian", scale, counter.participation("l2"), "published (004)")
+        once = counter.participation("l2")
+        found = _each(statistic, guarantee, "gaussian", scale, once, "published (004)")
+        if statistic.vector_weight:  # noised as k·Σ φ y, so that k times the noise is the paper's on Σ φ y
+            sensitivity = statistic.family_sensitivity("vector", guarantee.neighbours)
+            weighted = scale * statistic.vector_weight
+            found["vector"] = price("gaussian", weighted, sensitivity, participation=once, rule="published (004)")
+        return found
     scale = 3.0 * _horizon(statistic) * math.log2(max(episodes, 2)) / _pure(guarantee)
     return _each(statistic, guarantee, "laplace", scale, counter.participation("l1"), "published (000 Lemma 5.1)")
 

@@ -8,10 +8,10 @@ here.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import secrets
-import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -28,11 +28,16 @@ class VaultError(RuntimeError):
 
 
 def store(path: Path | str, arrays: dict[str, NDArray[Any]], meta: dict[str, Any]) -> None:
-    """Write to a file that only its owner may read; an existing one is never overwritten."""
+    """Write to a file that only its owner may read; an existing one is never overwritten.
+
+    At no moment are there two names of the state, and after an exception there is none.
+    """
     target = Path(path)
-    if target.exists():
-        raise VaultError(f"{target} exists; a saved state is never overwritten")
     header = json.dumps({"format": _FORMAT, **meta})
+    try:
+        os.close(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))  # the name is ours now
+    except FileExistsError:
+        raise VaultError(f"{target} exists; a saved state is never overwritten") from None
     partial = target.with_name(f".{target.name}.{secrets.token_hex(8)}")
     try:
         descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
@@ -40,13 +45,19 @@ def store(path: Path | str, arrays: dict[str, NDArray[Any]], meta: dict[str, Any
             np.savez(file, __meta__=np.frombuffer(header.encode(), dtype=np.uint8), **arrays)  # type: ignore[arg-type]
             file.flush()
             os.fsync(file.fileno())
-        os.link(partial, target)  # fails if somebody else has made it meanwhile
-    finally:
+        partial.replace(target)
+    except BaseException:
         partial.unlink(missing_ok=True)
+        target.unlink(missing_ok=True)
+        raise
+    _settle(target.parent)
 
 
-def consume(path: Path | str) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
-    """Take the file away, then read it: of two that load at once, one gets it."""
+def consume(path: Path | str, *, kind: str | None = None) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
+    """Take the file away, then read it: of two that load at once, one gets it.
+
+    A file that is none of ours, or of another kind or version, is put back.
+    """
     source = Path(path)
     taken = source.with_name(f".{source.name}.{secrets.token_hex(8)}")
     try:
@@ -57,10 +68,38 @@ def consume(path: Path | str) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
         with taken.open("rb") as opened, np.load(opened, allow_pickle=False) as file:
             arrays = {name: file[name] for name in file.files}
         meta = json.loads(bytes(arrays.pop("__meta__")))
-    except (ValueError, KeyError, OSError, EOFError, zipfile.BadZipFile) as error:
-        taken.rename(source)
+        version, found = meta.pop("format"), meta.get("kind")
+    except Exception as error:
+        _put_back(taken, source)
         raise VaultError(f"{source} is no saved state of Tacit's: {type(error).__name__}") from None
-    taken.unlink()
-    if meta.pop("format") != _FORMAT:
+    if version != _FORMAT:
+        _put_back(taken, source)
         raise VaultError(f"{source} was saved by another version of Tacit")
+    if kind is not None and found != kind:
+        _put_back(taken, source)
+        raise VaultError(f"{source} holds a {found} privatizer, and a {kind} one was to be loaded")
+    taken.unlink()
+    _settle(source.parent)
     return arrays, meta
+
+
+def _put_back(taken: Path, source: Path) -> None:
+    """Under its old name, unless there is another file of that name by now."""
+    try:
+        os.link(taken, source)
+        taken.unlink()
+    except FileExistsError:
+        return
+    except OSError:  # a file system without links
+        if not source.exists():
+            taken.rename(source)
+
+
+def _settle(folder: Path) -> None:
+    """Make names durable: a file that was taken away must not come back after a power cut."""
+    with contextlib.suppress(OSError):  # not every system can
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)

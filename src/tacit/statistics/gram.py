@@ -103,8 +103,10 @@ class GramStatistic:
             raise SpecError(f"the vector's weight must be at least 0 and finite; got {self.vector_weight}")
         if math.frexp(self.grid)[0] != 0.5:
             raise SpecError(f"the grid must be a power of two; got {self.grid}")
-        if max(1.0, self.vector_weight) / self.grid > 2.0**40:
-            raise SpecError("the grid must be coarser, or the weight smaller: sums of many people would not fit 64 bits")
+        if max(1.0, self.vector_weight) / self.grid > 2.0**42:
+            raise SpecError(
+                "the grid must be coarser, or the weight smaller: sums of many people would not fit 64 bits"
+            )
 
     @property
     def families(self) -> tuple[str, ...]:

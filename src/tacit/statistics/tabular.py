@@ -109,7 +109,7 @@ class TabularStatistic:
             raise SpecError("rewards without a declared range need a truncated statistic")
         if math.frexp(self.reward_unit)[0] != 0.5 or self.reward_unit > 0.5:
             raise SpecError(f"the grid of rewards must be a power of two, at most 1/2; got {self.reward_unit}")
-        if self.spec.horizon / self.reward_unit > 2.0**40:
+        if self.spec.horizon / self.reward_unit > 2.0**42:
             raise SpecError("the grid of rewards must be coarser: sums of many people would not fit 64 bits")
 
     def to_json(self) -> dict[str, Any]:

@@ -30,6 +30,10 @@ class People(Protocol):
         """People who send nonsense, and must be told from nobody."""
         ...
 
+    def between(self) -> list[Any]:
+        """People whose numbers lie on no coarse grid."""
+        ...
+
     def nobody(self) -> Any:
         """⊥."""
         ...
@@ -79,14 +83,30 @@ class TabularPeople:
             42,
             {},
             ([None] * (H + 1), actions, rewards),
+            (states, actions, np.full(H, 1j)),
+            (states, actions, [np.ma.masked] * H),
+            ([[0], *states[1:]], actions, rewards),
         ]
 
     def clamped(self) -> list[tuple[Any, Any]]:
         """People who send rewards outside the range, and whom they must be told from by nobody."""
         low, high = self.spec.reward_range
         H = self.spec.horizon
-        wild = ((math.inf, high), (-math.inf, low), (1e300, high), (-1e300, low), (high + 1.0, high))
+        wild = (
+            (math.inf, high),
+            (-math.inf, low),
+            (1e300, high),
+            (-1e300, low),
+            (high + 1.0, high),
+            (np.longdouble("1e999"), high),
+        )
         return [(([0] * (H + 1), [0] * H, [sent] * H), ([0] * (H + 1), [0] * H, [read] * H)) for sent, read in wild]
+
+    def between(self) -> list[Any]:
+        """See `People`: rewards that no power of two divides."""
+        low, high = self.spec.reward_range
+        H = self.spec.horizon
+        return [([0] * (H + 1), [0] * H, [low + part * (high - low)] * H) for part in (0.3, 1 / 7)]
 
     def nobody(self) -> Any:
         """See `People`."""
@@ -169,6 +189,7 @@ class GramPeople:
         return [
             (np.full((steps, d), math.nan), np.zeros(steps)),
             (np.zeros((steps, d)), np.full(steps, math.nan)),
+            (np.zeros((steps, d)), np.full(steps, "none", dtype=object)),
         ]
 
     def clamped(self) -> list[tuple[Any, Any]]:
@@ -180,7 +201,13 @@ class GramPeople:
             self.statistic.target_bound,
         )
         e = np.tile(np.eye(d)[0], (steps, 1))
-        return [((1e300 * e, np.full(steps, math.inf)), (N * e, np.full(steps, B)))]
+        most = np.full(steps, B)
+        far = [np.where(e > 0, size, 0.0) for size in (1e300, 1.7e308, math.inf)]
+        return [((features, np.full(steps, features.max())), (N * e, most)) for features in far]
+
+    def between(self) -> list[Any]:
+        """See `People`."""
+        return self.some(2, seed=9)
 
     def nobody(self) -> Any:
         """See `People`."""

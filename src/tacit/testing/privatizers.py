@@ -29,7 +29,7 @@ from tacit.privacy.noise import NoiseSource, SecureNoise, SimulationNoise
 from tacit.privacy.statements import Statement
 from tacit.privatizers import BudgetExhausted, PrivatizationError, Privatizer, VaultError
 from tacit.testing.people import People
-from tacit.testing.probe import ProbeNoise, worst_loss
+from tacit.testing.probe import ProbeNoise, noise_depends_on_data, worst_loss
 
 __all__ = ["CHECKS", "ConformanceError", "Subject", "check_privatizer"]
 
@@ -78,7 +78,10 @@ def check_privatizer(make: Make, people: People, **options: Any) -> None:
 
 
 def check_privacy_loss(subject: Subject) -> None:
-    """Over all pairs of people at every place in the stream, the loss is what the statement says, and not much less."""
+    """Over all pairs of people at every place in the stream, the loss is what the statement says, and not much less.
+
+    All others are ordinary people, whose part in the releases no one may change; the noise is the same whoever comes.
+    """
     if not subject.additive:
         _check_loss_by_sampling(subject)
         return
@@ -92,12 +95,16 @@ def check_privacy_loss(subject: Subject) -> None:
             def outputs(
                 noise: ProbeNoise, person: Any, episodes: int = episodes, place: int = place
             ) -> NDArray[np.float64]:
-                crowd = [subject.people.nobody()] * episodes
+                crowd = subject.people.some(episodes, seed=place)
                 crowd[place] = person
-                releases = list(_releases(subject, _make(subject, episodes, noise=noise), crowd))
-                return np.concatenate([r.reshape(-1) for r in releases]) if releases else np.zeros(1)
+                releases = _releases(subject, _make(subject, episodes, noise=noise), crowd)
+                return np.concatenate([r.reshape(-1) for r in releases])
 
             loss, reach, draws = worst_loss(outputs, people, calm=people[-1], removal=removal)
+            some = people[:: max(1, len(people) // 4)]
+            _require(
+                not noise_depends_on_data(outputs, some, reach, draws), f"K = {episodes}: the noise depends on the data"
+            )
             _require(
                 math.isfinite(loss.rho),
                 f"K = {episodes}: replacing user {place + 1} moves releases in a way that no noise covers",
@@ -115,6 +122,45 @@ def check_privacy_loss(subject: Subject) -> None:
         _require(
             largest >= subject.tightness,
             f"K = {episodes}: the worst pair uses up only {largest:.0%} of the loss: more noise than is needed",
+        )
+
+
+def check_lattice(subject: Subject) -> None:
+    """With whole noise, as secure noise is, nothing is left in the low bits: what people move is whole in its units."""
+    if not subject.additive:
+        return
+
+    def outputs(noise: ProbeNoise, person: Any) -> NDArray[np.float64]:
+        privatizer = _make(subject, 2, noise=noise)
+        return next(_releases(subject, privatizer, [person])).reshape(-1)
+
+    nobody = subject.people.nobody()
+    probe = ProbeNoise(whole=True)
+    quiet = outputs(probe, nobody)
+    reach = np.stack([outputs(ProbeNoise(i, whole=True), nobody) - quiet for i in range(len(probe.draws))], axis=1)
+    units = np.where(reach == 0.0, np.inf, np.abs(reach)).min(axis=1)
+    for person in [*subject.people.between(), *subject.people.some(3, seed=5)]:
+        steps = (outputs(ProbeNoise(whole=True), person) - quiet) / units
+        _require(
+            bool((np.abs(steps - np.rint(steps)) < 1e-6).all()),
+            "whole noise is added to numbers that are not whole: the low bits of a release are the data's",
+        )
+
+
+def check_batches(subject: Subject) -> None:
+    """People who come in one batch are counted as if they had come one by one."""
+    if not subject.additive:
+        return
+    for episodes in subject.lengths:
+        people = subject.people.some(episodes, seed=6)
+        single, batch = (
+            subject.make(episodes=episodes, runs=1, noise=SimulationNoise(0), epsilon=1e9) for _ in range(2)
+        )
+        _feed(subject, single, people)
+        batch.observe(subject.people.batch(people, 1))
+        found, expected = (subject.people.numbers(privatizer.release()) for privatizer in (batch, single))
+        _require(
+            np.allclose(found, expected, atol=1e-3), f"K = {episodes}: one batch is released otherwise than one by one"
         )
 
 
@@ -285,6 +331,8 @@ def check_statement(subject: Subject) -> None:
 
 CHECKS: dict[str, Callable[[Subject], None]] = {
     "privacy loss": check_privacy_loss,
+    "lattice": check_lattice,
+    "batches": check_batches,
     "infinite epsilon": check_infinite_epsilon,
     "errors": check_errors,
     "independence": check_independence,
@@ -307,12 +355,10 @@ def _feed(subject: Subject, privatizer: Privatizer, people: list[Any]) -> None:
 
 
 def _releases(subject: Subject, privatizer: Privatizer, people: list[Any]) -> Iterator[NDArray[np.float64]]:
-    """Every release that is made on the way."""
+    """What can be seen after each person, whether a release was due or not."""
     for person in people:
-        due = privatizer.until_release() == 1
         privatizer.observe(subject.people.batch([person], 1))
-        if due:
-            yield subject.people.numbers(privatizer.release())
+        yield np.asarray(subject.people.numbers(privatizer.release()))
 
 
 def _independent_cells(subject: Subject, privatizer: Privatizer) -> int:
@@ -340,11 +386,12 @@ def _check_loss_by_sampling(subject: Subject, runs: int = 50_000) -> None:
     chosen = [people[0], people[-1], *(people[i] for i in rng.integers(len(people), size=4))]
     promised = _make(subject, 1).statement.committed.epsilon
     assert promised is not None
-    tables = []
+    tables, samples = [], []
     for seed, person in enumerate(chosen):
         privatizer = subject.make(episodes=1, runs=runs, noise=SimulationNoise(seed), epsilon=None)
         privatizer.observe(subject.people.batch([person], runs))
         values = np.round(subject.people.numbers(privatizer.release()), 9)
+        samples.append(values)
         tables.append([dict(zip(*np.unique(column, return_counts=True), strict=True)) for column in values.T])
     alpha = 1e-6 / (len(chosen) ** 2 * len(tables[0]) * 4)
     worst = 0.0
@@ -359,6 +406,28 @@ def _check_loss_by_sampling(subject: Subject, runs: int = 50_000) -> None:
         worst <= promised,
         f"a single number tells two people apart by ε ≥ {worst:.3f}; the statement says {promised:.3f}",
     )
+    worst = max(_told_apart(one, other) for one in samples for other in samples if one is not other)
+    _require(
+        worst <= promised,
+        f"all numbers together tell two people apart by ε ≥ {worst:.3f}; the statement says {promised:.3f}",
+    )
+
+
+def _told_apart(one: NDArray[np.float64], other: NDArray[np.float64], thresholds: int = 40) -> float:
+    """A lower bound on ε from both people's releases: along the difference of their means (found on one half), how much
+    likelier the one is to lie beyond a threshold (on the other half).
+    """
+    from scipy.stats import beta
+
+    half = len(one) // 2
+    direction = one[:half].mean(axis=0) - other[:half].mean(axis=0)
+    left, right = (np.round(values[half:] @ direction, 6) for values in (one, other))
+    grid = np.unique(np.quantile(left, np.linspace(0.0, 0.999, thresholds)))
+    counts = [len(values) - np.searchsorted(np.sort(values), grid) for values in (left, right)]
+    alpha = 1e-6 / (36 * thresholds)
+    low = beta.ppf(alpha, counts[0], len(left) - counts[0] + 1)
+    high = beta.ppf(1.0 - alpha, counts[1] + 1, np.maximum(len(right) - counts[1], 1e-9))
+    return float(np.log(np.maximum(low, 1e-300) / high).max())
 
 
 def _overhear(subject: Subject, people: list[Any]) -> tuple[str, NDArray[np.float64]]:

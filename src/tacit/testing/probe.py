@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from tacit.privacy.accounting import Loss, compose
 
-__all__ = ["Draw", "ProbeNoise", "worst_loss"]
+__all__ = ["Draw", "ProbeNoise", "noise_depends_on_data", "worst_loss"]
 
 Array = NDArray[np.float64]
 
@@ -32,14 +32,18 @@ class Draw(NamedTuple):
 
 
 class ProbeNoise:
-    """Zeros, but for one unit impulse; remembers every draw. One run only."""
+    """Zeros, but for one unit impulse, or for `weights`; remembers every draw. One run only.
+
+    `whole`: on a lattice, as secure noise is.
+    """
 
     name = "a probe: no privacy"
     protects = False
-    dtype = np.dtype(np.float64)
 
-    def __init__(self, impulse: int | None = None) -> None:
+    def __init__(self, impulse: int | None = None, *, weights: Array | None = None, whole: bool = False) -> None:
         self.impulse = impulse
+        self.weights = weights
+        self.dtype: np.dtype[Any] = np.dtype(np.int64 if whole else np.float64)
         self.draws: list[Draw] = []
 
     def laplace(self, *, scale: float, runs: int, size: int, terms: int = 1) -> Array:
@@ -63,11 +67,14 @@ class ProbeNoise:
             raise ValueError("a probe is for one run")
         if terms != 1:
             raise ValueError("a probe is for one report at a time")
-        values = np.zeros((1, size))
+        values = np.zeros((1, size), dtype=self.dtype)
         first = len(self.draws)
+        if self.weights is not None:
+            some = self.weights[first : first + size]
+            values[0, : len(some)] = some
         self.draws.extend([Draw(law, scale)] * size)
         if self.impulse is not None and first <= self.impulse < first + size:
-            values[0, self.impulse - first] = 1.0
+            values[0, self.impulse - first] = 1
         return values
 
 
@@ -95,6 +102,19 @@ def worst_loss(
     rho = _largest_distance(moves[~laplace].T, 2, removal) ** 2 / 2.0
     parts = ([Loss.pure(epsilon)] if laplace.any() else []) + ([Loss.concentrated(rho)] if not laplace.all() else [])
     return compose(parts), reach, draws
+
+
+def noise_depends_on_data(
+    outputs: Callable[[ProbeNoise, Any], Array], people: list[Any], reach: Array, draws: list[Draw]
+) -> bool:
+    """Whether one of these people meets other draws than `draws`, or noise that reaches otherwise than `reach` says."""
+    weights = np.random.default_rng(0).uniform(0.5, 1.5, size=len(draws))
+    for person in people:
+        probe = ProbeNoise(weights=weights)
+        noise = outputs(probe, person) - outputs(ProbeNoise(), person)
+        if probe.draws != draws or not np.allclose(noise, reach @ weights, atol=1e-7 * max(1.0, float(weights.sum()))):
+            return True
+    return False
 
 
 def _largest_distance(points: Array, order: int, from_zero: bool) -> float:

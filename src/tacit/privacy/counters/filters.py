@@ -89,8 +89,8 @@ class Filter:
         return float(self.decoder[:time] @ self.decoder[:time])
 
     def slack(self, time: int, *, scale: float, unit: float) -> float:
-        """SLACK·std, whatever the unit: the grid is so fine that rounding and discreteness do not add up to more."""
-        return SLACK * scale * math.sqrt(self.variance(time)) if unit else 0.0
+        """1¼ SLACK·std, whatever the unit: the grid is so fine that rounding and discreteness do not add up to more."""
+        return 1.25 * SLACK * scale * math.sqrt(self.variance(time)) if unit else 0.0
 
     def worst_time(self) -> int:
         """The last: variances grow."""
@@ -327,8 +327,8 @@ def _grid(design: Filter, extent: Extent, scale: float) -> float:
     One user changes at most `support` cells, in each of n steps, by at most 3 grids more than C(x − x') does: one for
     rounding to the grid, two for double precision. 3·grid·√(n·support) ≤ SLACK·‖c‖₂·Δ₂ (`docs/proofs/filters.md`).
 
-    For accuracy, 2·grid·√n ≤ SLACK·σ: an encoded release is off by at most 1½ grids of rounding and ½ of discreteness,
-    and Σ|b_k| ≤ √n·‖b‖₂ of them make at most SLACK standard deviations of a prefix.
+    For accuracy, 2·grid·√n ≤ SLACK·σ: an encoded release is off by at most 1½ grids of rounding and 1 of discreteness,
+    and Σ|b_k| ≤ √n·‖b‖₂ of them make at most 1¼ SLACK standard deviations of a prefix.
     """
     norm = math.sqrt(float(design.encoder @ design.encoder))
     bound = norm * extent.norm / (3.0 * math.sqrt(design.length * extent.support))

@@ -59,6 +59,13 @@ class TabularRelease:
             raise ValueError("rewards are not among the families that were released")
         return self.rewards + 0.5 * self.visits if self.centred else self.rewards
 
+    def counts(self) -> tuple[Array, Array, Array, float]:
+        """Transitions, visits and rewards, C-contiguous, and what of the visits is missing in the rewards: ½ or 0."""
+        if self.rewards is None:
+            raise ValueError("rewards are not among the families that were released")
+        arrays = (np.ascontiguousarray(array) for array in (self.transitions, self.visits, self.rewards))
+        return *arrays, 0.5 if self.centred else 0.0  # type: ignore[return-value]
+
 
 @dataclass(frozen=True, kw_only=True)
 class GramRelease:

@@ -1,6 +1,7 @@
 """Rollouts against a literal walk on the same uniforms, exact laws, and each other."""
 
 import itertools
+import json
 import subprocess
 import sys
 
@@ -13,7 +14,7 @@ from scipy.sparse import csr_array
 
 from tacit.mdp import rollouts
 from tacit.mdp.rewards import Bernoulli, Deterministic, Gaussian, RewardLaw, StudentT
-from tacit.mdp.rollouts import RolloutSource, Streams, TransitionRows, check_policy, uniforms
+from tacit.mdp.rollouts import Draws, RolloutSource, Streams, TransitionRows, check_policy
 from tacit.mdp.spec import EpisodeSpec, MomentBound
 from tacit.mdp.tabular import TabularMDP
 
@@ -222,12 +223,27 @@ def test_a_run_is_selected_once(chosen):
         Streams(0, 3).select(np.array(chosen, dtype=int) if chosen == [] else chosen)
 
 
-def test_uniforms_come_row_by_row():
-    drawn = uniforms(Streams(1, 3).dynamics, (4, 2))
-    assert drawn.shape == (3, 4, 2)
-    for row, generator in zip(drawn, Streams(1, 3).dynamics, strict=True):
-        np.testing.assert_array_equal(row, generator.random((4, 2)))
-    assert uniforms(Streams(1, 3).dynamics, (4, 0)).shape == (3, 4, 0)
+@pytest.mark.parametrize("counts", [[3, 5, 2], [900, 1000, 1000, 1000, 700], [3, 5000, 4, 4096, 1], [1024] * 9])
+def test_uniforms_come_in_the_generators_order_however_many_at_a_time(counts):
+    draws = Draws([np.random.default_rng(seed) for seed in range(3)])
+    taken = np.concatenate([draws.take((count, 1))[..., 0] for count in counts], axis=1)
+    for row, seed in zip(taken, range(3), strict=True):
+        np.testing.assert_array_equal(row, np.random.default_rng(seed).random(sum(counts)))
+    assert draws.take((4, 0)).shape == (3, 4, 0)
+
+
+def test_parts_and_restarts_of_draws_go_on_where_they_were():
+    expected = [np.random.default_rng(seed).random(9000) for seed in range(3)]
+    draws = Draws([np.random.default_rng(seed) for seed in range(3)])
+    draws.take((7,))
+    part = draws.part(np.array([2, 0]))
+    first = part.take((6000,))
+    np.testing.assert_array_equal(first, [expected[2][7:6007], expected[0][7:6007]])
+    np.testing.assert_array_equal(draws.take((5,)), [expected[0][6007:6012], expected[1][7:12], expected[2][6007:6012]])
+    again = Draws([np.random.default_rng(9) for _ in range(3)])
+    again.restore(json.loads(json.dumps(draws.state())))
+    np.testing.assert_array_equal(again.take((800,)), draws.take((800,)))
+    np.testing.assert_array_equal(again.take((4000,)), draws.take((4000,)))
 
 
 @pytest.mark.parametrize("stochastic", [False, True])
@@ -270,7 +286,7 @@ def test_what_cannot_happen_does_not_even_at_the_extreme_uniforms():
         generator = Fixed(np.random.PCG64(0))
         generator.chance = chance
         streams = Streams(0, 1)
-        streams.dynamics = streams.rewards = streams.policy = (generator,)
+        streams.dynamics = streams.rewards = streams.policy = Draws((generator,))
         batch = world.rollout(np.broadcast_to(shares, (1, 1, 12, 12)), episodes=1, streams=streams)
         assert batch.states.ravel().tolist() == [expected, expected]
         assert batch.actions.ravel().tolist() == [expected]

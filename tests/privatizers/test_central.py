@@ -253,11 +253,21 @@ def test_a_privatizer_has_one_future(tmp_path):
     with pytest.raises(VaultError, match="never overwritten"):
         privatizer.save(tmp_path / "there")
     privatizer.observe([None])  # nothing was written, so it may go on
-    later = CentralPrivatizer.from_state(*privatizer.state())
+    state = privatizer.state()
+    later = CentralPrivatizer.from_state(*state)
     assert later.users == 1
+    with pytest.raises(PrivatizationError, match="gone on already"):
+        CentralPrivatizer.from_state(*state)
     for action in (lambda: privatizer.observe([None]), privatizer.state, lambda: privatizer.save(tmp_path / "x")):
         with pytest.raises(PrivatizationError, match="was saved"):
             action()
+
+
+def test_numpy_s_integers_are_saved_too(tmp_path):
+    privatizer = CentralPrivatizer(POOLED, Joint(epsilon=1), episodes=np.int64(10), runs=np.int32(1))
+    privatizer.statement.to_json()
+    privatizer.save(tmp_path / "state")
+    assert CentralPrivatizer.load(tmp_path / "state").episodes == 10
 
 
 def test_sums_that_would_not_fit_64_bits_are_refused():

@@ -8,8 +8,9 @@ dynamics.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple, Protocol, Self, runtime_checkable
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self, overload, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -21,10 +22,103 @@ from tacit.mdp.trajectories import Trajectories
 if TYPE_CHECKING:
     from tacit.mdp.rewards import RewardLaw
 
-__all__ = ["RolloutSource", "Streams", "TransitionRows", "check_policy", "roll_out", "uniforms"]
+__all__ = ["Draws", "RolloutSource", "Streams", "TransitionRows", "check_policy", "roll_out"]
 
 # Uniforms are drawn for about this many steps at a time: 8 MB per stream.
 _STEPS_AT_A_TIME = 1 << 20
+
+# Uniforms that a run's generator is read ahead by: a call costs as much as some hundred of them.
+_AHEAD = 4096
+
+
+class Draws(Sequence[np.random.Generator]):
+    """One generator for each run, and its uniforms in the order in which it makes them.
+
+    Few uniforms at a time are served from what was read ahead, so that an episode by itself costs little more than one
+    of many. That moves the generators themselves ahead of what was taken.
+
+    Examples
+    --------
+    >>> draws = Draws([np.random.default_rng(7)])
+    >>> bool((np.append(draws.take((2,)), draws.take((3,))) == np.random.default_rng(7).random(5)).all())
+    True
+    """
+
+    def __init__(self, generators: Sequence[np.random.Generator]) -> None:
+        self._generators = tuple(generators)
+        self._runs = np.arange(len(self._generators))  # places in the store
+        self._store = _Ahead(len(self._generators))
+
+    @overload
+    def __getitem__(self, index: int) -> np.random.Generator: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[np.random.Generator]: ...
+    def __getitem__(self, index: int | slice) -> np.random.Generator | Sequence[np.random.Generator]:
+        return self._generators[index]
+
+    def __len__(self) -> int:
+        return len(self._generators)
+
+    def part(self, runs: NDArray[np.integer]) -> Draws:
+        """Some of the runs, which go on where they are: taking from the part takes from the whole."""
+        chosen = object.__new__(type(self))
+        chosen._generators = tuple(self._generators[run] for run in runs)
+        chosen._runs, chosen._store = self._runs[runs], self._store
+        return chosen
+
+    def take(self, shape: tuple[int, ...]) -> NDArray[np.float64]:
+        """The next U[0, 1) of every run: (R, *shape), C-contiguous."""
+        count, store = math.prod(shape), self._store
+        if store.even and 4 * count <= _AHEAD and len(self) == len(store.used):
+            begin = int(store.used[0])
+            if begin + count > _AHEAD:
+                begin = store.refill(self._generators)
+            store.used[:] = begin + count
+            return store.uniforms[:, begin : begin + count].copy().reshape(len(self), *shape)
+        store.even = False  # from now on, run by run: what was read ahead first
+        taken = np.empty((len(self), count))
+        for generator, run, row in zip(self._generators, self._runs, taken, strict=True):
+            left = store.uniforms[run, store.used[run] :][:count]
+            row[: len(left)] = left
+            store.used[run] += len(left)
+            generator.random(out=row[len(left) :])
+        store.even = bool((store.used == _AHEAD).all())
+        return taken.reshape(len(self), *shape)
+
+    def state(self) -> list[dict[str, Any]]:
+        """For each run, its generator's state and what was read ahead and not taken, as plain values."""
+        return [
+            {
+                "generator": generator.bit_generator.state,
+                "ahead": self._store.uniforms[run, self._store.used[run] :].tolist(),
+            }
+            for generator, run in zip(self._generators, self._runs, strict=True)
+        ]
+
+    def restore(self, state: list[dict[str, Any]]) -> None:
+        """Go on from what `state` returned."""
+        for generator, run, saved in zip(self._generators, self._runs, state, strict=True):
+            generator.bit_generator.state = saved["generator"]
+            self._store.used[run] = _AHEAD - len(saved["ahead"])
+            self._store.uniforms[run, self._store.used[run] :] = saved["ahead"]
+        self._store.even = len(set(self._store.used.tolist())) == 1
+
+
+class _Ahead:
+    """What was read ahead: of run r, uniforms[r, used[r]:]."""
+
+    def __init__(self, runs: int) -> None:
+        self.uniforms = np.empty((runs, _AHEAD))
+        self.used = np.full(runs, _AHEAD)
+        self.even = True  # all runs have used as much
+
+    def refill(self, generators: Sequence[np.random.Generator]) -> int:
+        """Move what is left to the front, and read on; return where it begins: 0."""
+        left = _AHEAD - int(self.used[0])
+        self.uniforms[:, :left] = self.uniforms[:, _AHEAD - left :]
+        for generator, row in zip(generators, self.uniforms, strict=True):
+            generator.random(out=row[left:])
+        return 0
 
 
 class Streams:
@@ -40,9 +134,9 @@ class Streams:
     True
     """
 
-    dynamics: tuple[np.random.Generator, ...]
-    rewards: tuple[np.random.Generator, ...]
-    policy: tuple[np.random.Generator, ...]
+    dynamics: Draws
+    rewards: Draws
+    policy: Draws
 
     def __init__(self, seed: int | np.random.SeedSequence, runs: int) -> None:
         if isinstance(runs, bool) or not isinstance(runs, int | np.integer) or runs < 1:
@@ -52,7 +146,7 @@ class Streams:
                 raise ValueError(f"the seed must be a whole number of at least 0 or a SeedSequence; got {seed!r}")
             seed = np.random.SeedSequence(int(seed))
         per_run = [[np.random.default_rng(child) for child in run.spawn(3)] for run in seed.spawn(int(runs))]
-        self.dynamics, self.rewards, self.policy = zip(*per_run, strict=True)
+        self.dynamics, self.rewards, self.policy = (Draws(purpose) for purpose in zip(*per_run, strict=True))
 
     @property
     def runs(self) -> int:
@@ -65,18 +159,21 @@ class Streams:
         if numbers.ndim != 1 or len(set(numbers.tolist())) != numbers.size or not numbers.size:
             raise ValueError("select at least one run, and each run once: two runs must not share draws")
         chosen = object.__new__(type(self))
-        for name in ("dynamics", "rewards", "policy"):
-            generators = getattr(self, name)
-            setattr(chosen, name, tuple(generators[number] for number in numbers))
+        for name in _PURPOSES:
+            setattr(chosen, name, getattr(self, name).part(numbers))
         return chosen
 
+    def state(self) -> dict[str, Any]:
+        """Where all generators are, as plain values."""
+        return {name: getattr(self, name).state() for name in _PURPOSES}
 
-def uniforms(generators: Sequence[np.random.Generator], shape: tuple[int, ...]) -> NDArray[np.float64]:
-    """Draw U[0, 1) of shape (R, *shape), row i from the i-th generator."""
-    drawn = np.empty((len(generators), *shape))
-    for generator, row in zip(generators, drawn, strict=True):
-        generator.random(out=row)
-    return drawn
+    def restore(self, state: dict[str, Any]) -> None:
+        """Go on from what `state` returned."""
+        for name in _PURPOSES:
+            getattr(self, name).restore(state[name])
+
+
+_PURPOSES = ("dynamics", "rewards", "policy")
 
 
 @runtime_checkable
@@ -171,7 +268,7 @@ def roll_out(
     for first in range(0, episodes, chunk):
         size = min(chunk, episodes - first)
         part = slice(first, first + size)
-        chances = uniforms(streams.policy, (size, horizon)) if stochastic else np.empty((0, 0, 0))
+        chances = streams.policy.take((size, horizon)) if stochastic else np.empty((0, 0, 0))
         walk(
             *rows[:3],
             rows.per_step,
@@ -180,14 +277,14 @@ def roll_out(
             table,
             probabilities,
             stochastic,
-            uniforms(streams.dynamics, (size, horizon + 1)),
+            streams.dynamics.take((size, horizon + 1)),
             chances,
             first,
             states,
             actions,
         )
         paid[:, part] = rewards.sample(
-            uniforms(streams.rewards, (size, horizon, rewards.uniforms)),
+            streams.rewards.take((size, horizon, rewards.uniforms)),
             step=steps,
             state=states[:, part, :-1],
             action=actions[:, part],

@@ -8,25 +8,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-__all__ = ["add_entries", "apply_signs"]
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def apply_signs(noise: NDArray[np.float64], words: NDArray[np.uint64], scale: float) -> None:
-    """Multiply noise (n,) by ±scale in place, one bit of `words` each."""
-    for block in range(words.size):
-        word = words[block]
-        first = 64 * block
-        if first + 64 <= noise.size:  # a constant length, so that the compiler makes it one vector operation
-            for bit in range(64):
-                noise[first + bit] *= scale * (
-                    1.0 - 2.0 * np.float64(np.int64((word >> np.uint64(bit)) & np.uint64(1)))
-                )
-        else:
-            for bit in range(noise.size - first):
-                noise[first + bit] *= scale * (
-                    1.0 - 2.0 * np.float64(np.int64((word >> np.uint64(bit)) & np.uint64(1)))
-                )
+__all__ = ["add_entries"]
 
 
 @njit(cache=True, nogil=True)

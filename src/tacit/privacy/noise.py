@@ -136,22 +136,23 @@ class SimulationNoise:
     def __init__(self, seed: int | np.random.SeedSequence) -> None:
         self._seed = seed if isinstance(seed, np.random.SeedSequence) else np.random.SeedSequence(seed)
         self._generators: list[np.random.Generator] = []
+        self._keys = np.zeros(0, dtype=np.uint64)
+        self._words = 0  # of each run's key, used so far
 
     def laplace(self, *, scale: float, runs: int, size: int, terms: int = 1) -> Array:
-        """See `NoiseSource`: exponentials with random signs, four times as fast as `Generator.laplace`; sums as the
+        """See `NoiseSource`: by a ziggurat of our own, in a fifth of the time of `Generator.laplace`; sums as the
         difference of two Gamma variables.
         """
-        noise = np.empty((runs, size))
+        generators, noise = self._of(runs), np.empty((runs, size))
         if terms > 1:
-            for run, generator in enumerate(self._of(runs)):
+            for run, generator in enumerate(generators):
                 noise[run] = generator.standard_gamma(terms, size) - generator.standard_gamma(terms, size)
             noise *= scale
             return noise
-        from tacit.privacy._kernels import apply_signs
+        from tacit.privacy._ziggurat import draw_laplace
 
-        for row, generator in zip(noise, self._of(runs), strict=True):
-            generator.standard_exponential(out=row)
-            apply_signs(row, generator.bit_generator.random_raw(-(-size // 64)), scale)
+        draw_laplace(self._keys[:runs], self._words, scale, noise)
+        self._words += size
         return noise
 
     def gaussian(self, *, scale: float, runs: int, size: int, terms: int = 1) -> Array:
@@ -164,7 +165,13 @@ class SimulationNoise:
 
     def words(self, *, runs: int, size: int) -> NDArray[np.uint64]:
         """See `NoiseSource`."""
-        return np.stack([generator.bit_generator.random_raw(size) for generator in self._of(runs)])
+        from tacit.privacy._ziggurat import draw_words
+
+        self._of(runs)
+        words = np.empty((runs, size), dtype=np.uint64)
+        draw_words(self._keys[:runs], self._words, words)
+        self._words += size
+        return words
 
     def state(self) -> dict[str, Any]:
         """The generators' states: a simulation restarted from them goes on as if it had not stopped."""
@@ -173,6 +180,7 @@ class SimulationNoise:
             "entropy": self._seed.entropy,
             "spawn_key": list(self._seed.spawn_key),
             "generators": [generator.bit_generator.state for generator in self._generators],
+            "words": self._words,
         }
 
     @classmethod
@@ -181,6 +189,7 @@ class SimulationNoise:
         noise = cls(np.random.SeedSequence(state["entropy"], spawn_key=tuple(state["spawn_key"])))
         for generator, saved in zip(noise._of(len(state["generators"])), state["generators"], strict=True):
             generator.bit_generator.state = saved
+        noise._words = state["words"]
         return noise
 
     def _of(self, runs: int) -> list[np.random.Generator]:
@@ -188,6 +197,8 @@ class SimulationNoise:
             key = (*self._seed.spawn_key, _NOISE_STREAM, len(self._generators))
             child = np.random.SeedSequence(self._seed.entropy, spawn_key=key)
             self._generators.append(np.random.Generator(np.random.PCG64DXSM(child)))
+            (own,) = child.spawn(1)
+            self._keys = np.append(self._keys, own.generate_state(1, np.uint64))
         return self._generators[:runs]
 
     def __repr__(self) -> str:

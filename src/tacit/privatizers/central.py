@@ -102,8 +102,8 @@ class CentralPrivatizer:
             raise PrivatizationError(f"episodes and runs must be at least 1; got {episodes} and {runs}")
         self.statistic = statistic
         self.guarantee: Guarantee = guarantee
-        self.episodes = episodes
-        self.runs = runs
+        self.episodes = episodes = int(episodes)
+        self.runs = runs = int(runs)
         self.counter = design_for(counter, episodes=episodes) if isinstance(counter, str) else counter
         if self.counter.length > episodes:
             raise PrivatizationError(f"the counter releases after {self.counter.length} of {episodes} episodes")
@@ -152,10 +152,7 @@ class CentralPrivatizer:
     def release(self) -> Release:
         """See `Privatizer`."""
         self._check_open()
-        fields = {
-            family: np.asarray(stream.released * self.statistic.unit(family), dtype=np.float64)
-            for family, stream in self._streams.items()
-        }
+        fields = {family: self._in_real_units(family) for family in self._streams}
         errors = {family: self.error(family) for family in self.statistic.families}
         return self.statistic.release(self._released_at, fields, errors)
 
@@ -215,8 +212,12 @@ class CentralPrivatizer:
         return arrays, meta
 
     @classmethod
-    def from_state(cls, arrays: Mapping[str, NDArray[Any]], meta: Mapping[str, Any]) -> CentralPrivatizer:
-        """The privatizer that `state` described; it draws nothing that was drawn before."""
+    def from_state(cls, arrays: dict[str, NDArray[Any]], meta: Mapping[str, Any]) -> CentralPrivatizer:
+        """The privatizer that `state` described; it draws nothing that was drawn before. `arrays` is emptied: two
+        privatizers that went on from it would release the same noise.
+        """
+        if not arrays:
+            raise PrivatizationError("this state has gone on already, and has one future only")
         self = cls.__new__(cls)
         self.statistic = statistic_from_json(meta["statistic"])
         self.guarantee = guarantee_from_json(meta["guarantee"])
@@ -230,6 +231,7 @@ class CentralPrivatizer:
         for family in self.statistic.families:
             own = {name.split("/")[1]: array for name, array in arrays.items() if name.startswith(f"{family}/")}
             self._streams[family] = self.counter.resume(own, noise=self.noise, **self._stream_settings(family))
+        arrays.clear()
         return self
 
     def save(self, path: Path | str) -> None:
@@ -250,6 +252,14 @@ class CentralPrivatizer:
     def __reduce_ex__(self, protocol: Any) -> Any:
         """Neither copied nor pickled: two copies would release the same noise under different data."""
         raise PrivatizationError("a privatizer cannot be copied: make another, or move it with save and load")
+
+    def _in_real_units(self, family: str) -> NDArray[np.float64]:
+        released, unit = self._streams[family].released, self.statistic.unit(family)
+        if unit == 1.0 and released.dtype == np.float64:
+            released = released.view()
+            released.flags.writeable = False  # the counter goes on from it
+            return released
+        return np.multiply(released, unit, dtype=np.float64)
 
     @property
     def _released_at(self) -> int:

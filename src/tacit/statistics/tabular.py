@@ -181,7 +181,7 @@ class TabularStatistic:
         shaped = {family: fields[family].reshape(-1, *self.shape(family)) for family in self.families}
         laws = dict(errors)
         if "visits" not in shaped:
-            shaped["visits"] = np.einsum("...s->...", shaped["transitions"])  # four times as fast as sum, where S is 6
+            shaped["visits"] = _summed(shaped["transitions"])
             law = errors["transitions"]
             if not isinstance(law, Bernstein):  # answers about symbols are not independent: their codec tells the law
                 laws["visits"] = law.summed(self.spec.states)
@@ -261,3 +261,12 @@ class TabularStatistic:
         if H == 1:
             return 2.0 * start + (2.5 if start else 3.0)
         return 2.0 * start + min(3.0 * self._squares, 2.5 * H * H)
+
+
+def _summed(transitions: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Over next states: (…, S) → (…)."""
+    from tacit.statistics._kernels import sum_rows
+
+    sums = np.empty(transitions.shape[:-1])
+    sum_rows(np.ascontiguousarray(transitions).reshape(-1, transitions.shape[-1]), sums.reshape(-1))
+    return sums

@@ -74,16 +74,9 @@ class Tree:
             sizes.append(sizes[-1] * radix)
         return tuple(sizes)
 
-    def digits(self, time: int) -> list[int]:
+    def digits(self, time: int) -> tuple[int, ...]:
         """Balanced mixed-radix digits, lowest first."""
-        digits, rest = [], time
-        for radix in self.radices:
-            digit = rest % radix
-            if digit > radix // 2:
-                digit -= radix
-            digits.append(digit)
-            rest = (rest - digit) // radix
-        return [*digits, rest]
+        return _digits(time, self.radices)
 
     def parent(self, time: int) -> int:
         """The release whose noise this one's continues."""
@@ -339,7 +332,7 @@ class TreeStream:
             return False
         slot = self._slot_of.pop(self.time)
         self._free.append(slot)
-        self.released[:] = self._pool[slot]
+        self.released = self._pool[slot].copy()  # whoever has the one before keeps it
         self.released_at = self.time
         self._start_children()
         return True
@@ -395,6 +388,18 @@ class TreeStream:
         stream._free = list(range(len(stream._slot_of), len(stream._pool)))
         stream._pool[: len(stream._slot_of)] = arrays["accumulators"]
         return stream
+
+
+@lru_cache(maxsize=1024)  # one time is asked for by every family, and by its children
+def _digits(time: int, radices: tuple[int, ...]) -> tuple[int, ...]:
+    digits, rest = [], time
+    for radix in radices:
+        digit = rest % radix
+        if digit > radix // 2:
+            digit -= radix
+        digits.append(digit)
+        rest = (rest - digit) // radix
+    return (*digits, rest)
 
 
 @lru_cache(maxsize=256)

@@ -15,8 +15,10 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from tacit import learners, mdp, privacy, privatizers, releases, statistics, testing
+    from tacit import learners, mdp, online, privacy, privatizers, releases, simulation, statistics, testing
+    from tacit.online import load
     from tacit.privacy import Central, Joint, Local, NonPrivate, SecureNoise, Shuffle, SimulationNoise, Statement
+    from tacit.simulation import Result, Sweep, simulate, sweep
 
 __version__ = version("tacit")
 
@@ -25,21 +27,37 @@ __all__ = [
     "Joint",
     "Local",
     "NonPrivate",
+    "Result",
     "SecureNoise",
     "Shuffle",
     "SimulationNoise",
     "Statement",
+    "Sweep",
     "__version__",
     "learners",
+    "load",
     "mdp",
+    "online",
     "privacy",
     "privatizers",
     "releases",
+    "simulate",
+    "simulation",
     "statistics",
+    "sweep",
     "testing",
 ]
 
-_ROOMS = frozenset({"learners", "mdp", "privacy", "privatizers", "releases", "statistics", "testing"})
+_ROOMS = frozenset(
+    {"learners", "mdp", "online", "privacy", "privatizers", "releases", "simulation", "statistics", "testing"}
+)
+_FROM = {
+    "Result": "tacit.simulation",
+    "Sweep": "tacit.simulation",
+    "load": "tacit.online",
+    "simulate": "tacit.simulation",
+    "sweep": "tacit.simulation",
+}
 
 
 def __getattr__(name: str) -> Any:
@@ -47,7 +65,7 @@ def __getattr__(name: str) -> Any:
     if name in _ROOMS:
         return import_module(f"tacit.{name}")
     if name in __all__:
-        return getattr(import_module("tacit.privacy"), name)
+        return getattr(import_module(_FROM.get(name, "tacit.privacy")), name)
     raise AttributeError(f"module 'tacit' has no attribute {name!r}")
 
 

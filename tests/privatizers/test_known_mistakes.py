@@ -12,7 +12,7 @@ from tacit.mdp.spec import EpisodeSpec
 from tacit.privacy import Joint, Local, SimulationNoise
 from tacit.privacy.counters import Tree, binary_tree, doubling
 from tacit.privatizers import CentralPrivatizer, LocalPrivatizer
-from tacit.privatizers.local import OneStepCodec, Report
+from tacit.privatizers.codecs import OneStepCodec, Report
 from tacit.statistics import TabularStatistic
 from tacit.testing import CHECKS, ConformanceError, Subject, TabularPeople, check_privatizer
 
@@ -237,8 +237,7 @@ class TellsEveryStep(LocalPrivatizer):
 
     def __init__(self, *args, **kwargs):
         super().__init__(*args, **kwargs)
-        self.codec = EveryStep(self.codec.statistic, self.codec.guarantee, self.codec.selection)
-        self.server.codec = self.codec
+        self.server.codec = EveryStep(self.codec.statistic, self.codec.guarantee, self.codec.selection)
 
 
 class EveryStep(OneStepCodec):

@@ -15,7 +15,7 @@ from tacit.privatizers import (
     PrivatizationError,
     local_codec,
 )
-from tacit.privatizers.local import Report
+from tacit.privatizers.codecs import Report
 from tacit.statistics import GramStatistic, Regressors, TabularStatistic
 
 SPEC = EpisodeSpec(states=6, actions=2, horizon=20)

@@ -5,7 +5,7 @@ imported here; statistics, privatizers, mechanisms and worlds may not.
 """
 
 from tacit.learners.optimism import Optimism, Widths
-from tacit.learners.protocol import Learner, LearnerState, Policy, Uniforms
+from tacit.learners.protocol import Learner, LearnerState, NothingLearnt, Policy, Uniforms
 from tacit.learners.ucbpo import UCBPO, PolicyState
 from tacit.learners.ucbvi import UCBVI, ValueState
 
@@ -14,6 +14,7 @@ __all__ = [
     "UCBVI",
     "Learner",
     "LearnerState",
+    "NothingLearnt",
     "Optimism",
     "Policy",
     "PolicyState",

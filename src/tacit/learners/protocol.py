@@ -8,15 +8,17 @@ from typing import Any, Protocol, TypeAlias, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from tacit.releases import Release
-
-__all__ = ["Learner", "LearnerState", "Policy", "Uniforms"]
+__all__ = ["Learner", "LearnerState", "NothingLearnt", "Policy", "Uniforms"]
 
 Policy: TypeAlias = "NDArray[np.int32] | NDArray[np.float64]"
 """Actions (R, H, S) or probabilities (R, H, S, A)."""
 
 Uniforms: TypeAlias = Callable[[tuple[int, ...]], NDArray[np.float64]]
 """Independent U[0, 1) of each run: shape → (R, *shape). What ties are broken with."""
+
+
+class NothingLearnt(UserWarning):
+    """Every value is at its ceiling: the bonuses are too wide for anything to be learnt."""
 
 
 class LearnerState(Protocol):
@@ -39,13 +41,13 @@ State = TypeVar("State", bound=LearnerState)
 
 
 class Learner(Protocol[State]):
-    """Public settings and pure functions; it never sees a trajectory."""
+    """Public settings and pure functions; it reads the kind of release that it is made for, and no trajectory."""
 
-    def start(self, release: Release, uniforms: Uniforms) -> State:
+    def start(self, release: Any, uniforms: Uniforms) -> State:
         """Before anybody came; the release says zero, without error."""
         ...
 
-    def update(self, state: State, release: Release, uniforms: Uniforms) -> State:
+    def update(self, state: State, release: Any, uniforms: Uniforms) -> State:
         """After a release: post-processing of it and of earlier ones."""
         ...
 

@@ -124,8 +124,9 @@ class _Ahead:
 class Streams:
     """Independent random generators for runs of a simulation: three per run, spawned from one seed.
 
-    Run i's generators depend on the seed and on i only, not on how many runs there are. A seed given as a
-    SeedSequence is spawned from, as NumPy does: giving the same object again gives other streams.
+    Run i's generators depend on the seed and on i only, not on how many runs there are; runs are counted from `first`,
+    so that several processes can share them out. A seed given as a SeedSequence is spawned from, as NumPy does: giving
+    the same object again gives other streams.
 
     Examples
     --------
@@ -138,14 +139,15 @@ class Streams:
     rewards: Draws
     policy: Draws
 
-    def __init__(self, seed: int | np.random.SeedSequence, runs: int) -> None:
+    def __init__(self, seed: int | np.random.SeedSequence, runs: int, *, first: int = 0) -> None:
         if isinstance(runs, bool) or not isinstance(runs, int | np.integer) or runs < 1:
             raise ValueError(f"runs must be a whole number of at least 1; got {runs!r}")
         if not isinstance(seed, np.random.SeedSequence):
             if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
                 raise ValueError(f"the seed must be a whole number of at least 0 or a SeedSequence; got {seed!r}")
             seed = np.random.SeedSequence(int(seed))
-        per_run = [[np.random.default_rng(child) for child in run.spawn(3)] for run in seed.spawn(int(runs))]
+        own = seed.spawn(first + int(runs))[first:]
+        per_run = [[np.random.default_rng(child) for child in run.spawn(3)] for run in own]
         self.dynamics, self.rewards, self.policy = (Draws(purpose) for purpose in zip(*per_run, strict=True))
 
     @property

@@ -116,12 +116,15 @@ _NOISE_STREAM = 0x6E6F6973  # so that no world or policy that is given the same 
 class SimulationNoise:
     """Seeded noise for simulations: fast, reproducible, **no privacy**.
 
-    Each run has a generator of its own, so run i is the same whatever the number of runs beside it.
+    Each run has a generator of its own, so run i is the same whatever the number of runs beside it. Runs are counted
+    from `first`, so that several processes can share them out.
 
     Parameters
     ----------
     seed
         A number or a `SeedSequence`; there is no default, since a forgotten seed would look like privacy.
+    first
+        The number of the first run.
 
     Examples
     --------
@@ -133,8 +136,9 @@ class SimulationNoise:
     protects = False
     dtype = np.dtype(np.float64)
 
-    def __init__(self, seed: int | np.random.SeedSequence) -> None:
+    def __init__(self, seed: int | np.random.SeedSequence, *, first: int = 0) -> None:
         self._seed = seed if isinstance(seed, np.random.SeedSequence) else np.random.SeedSequence(seed)
+        self._first = first
         self._generators: list[np.random.Generator] = []
         self._keys = np.zeros(0, dtype=np.uint64)
         self._words = 0  # of each run's key, used so far
@@ -179,6 +183,7 @@ class SimulationNoise:
             "source": "simulation",
             "entropy": self._seed.entropy,
             "spawn_key": list(self._seed.spawn_key),
+            "first": self._first,
             "generators": [generator.bit_generator.state for generator in self._generators],
             "words": self._words,
         }
@@ -186,7 +191,7 @@ class SimulationNoise:
     @classmethod
     def from_state(cls, state: dict[str, Any]) -> SimulationNoise:
         """The source as it was when `state` was taken."""
-        noise = cls(np.random.SeedSequence(state["entropy"], spawn_key=tuple(state["spawn_key"])))
+        noise = cls(np.random.SeedSequence(state["entropy"], spawn_key=tuple(state["spawn_key"])), first=state["first"])
         for generator, saved in zip(noise._of(len(state["generators"])), state["generators"], strict=True):
             generator.bit_generator.state = saved
         noise._words = state["words"]
@@ -194,7 +199,7 @@ class SimulationNoise:
 
     def _of(self, runs: int) -> list[np.random.Generator]:
         while len(self._generators) < runs:
-            key = (*self._seed.spawn_key, _NOISE_STREAM, len(self._generators))
+            key = (*self._seed.spawn_key, _NOISE_STREAM, self._first + len(self._generators))
             child = np.random.SeedSequence(self._seed.entropy, spawn_key=key)
             self._generators.append(np.random.Generator(np.random.PCG64DXSM(child)))
             (own,) = child.spawn(1)

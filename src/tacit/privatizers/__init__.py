@@ -1,7 +1,8 @@
 """Contributions in, releases out: without privacy, central and local."""
 
 from tacit.privatizers.central import COUNTERS, CentralPrivatizer, design_for
-from tacit.privatizers.local import Device, LocalPrivatizer, LocalServer, local_codec
+from tacit.privatizers.codecs import Report, codec_from_json, local_codec
+from tacit.privatizers.local import Device, LocalPrivatizer, LocalServer
 from tacit.privatizers.protocol import BudgetExhausted, PrivatizationError, Privatizer
 from tacit.privatizers.vault import VaultError
 
@@ -14,7 +15,9 @@ __all__ = [
     "LocalServer",
     "PrivatizationError",
     "Privatizer",
+    "Report",
     "VaultError",
+    "codec_from_json",
     "design_for",
     "local_codec",
 ]

@@ -1,0 +1,183 @@
+"""The agents of 000: Private-UCB-VI and Private-UCB-PO, and without privacy UCB-VI and OPPO."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from tacit import learners
+from tacit.online.agent import Agent
+from tacit.privacy.counters import CounterDesign
+from tacit.privacy.guarantees import Local
+from tacit.privacy.noise import NoiseSource
+from tacit.privatizers import (
+    CentralPrivatizer,
+    LocalPrivatizer,
+    LocalServer,
+    PrivatizationError,
+    Privatizer,
+    local_codec,
+)
+from tacit.statistics import TabularStatistic
+
+__all__ = ["UCBPO", "UCBVI", "OptimisticAgent"]
+
+Schedule = Literal["doubling", "every-episode"]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class OptimisticAgent(Agent):
+    """What the agents of 000 share.
+
+    Parameters
+    ----------
+    spec, episodes, privacy
+        See `Agent`.
+    calibration
+        `"exact"`: the least noise that keeps the guarantee, and bonuses from its exact law. `"published"`: noise and
+        precision levels E as 000 prints them; the statement names the ε that they really spend.
+    schedule
+        `"doubling"`: a new policy whenever the number of users has doubled, noise independent of K's logarithm;
+        `"every-episode"`, as 000 does.
+    counter
+        With `"every-episode"`, how prefixes are released: `"tree"` (binary, 000's), `"k-ary"` (pure guarantees only),
+        `"toeplitz"`, `"blt"` (not for pure ones), or a design of `tacit.privacy.counters`. By default the quietest
+        for the guarantee; the published calibration is for trees.
+    pooled
+        Count over all steps; by default where the world is stationary. The published calibration counts per step.
+    randomizer
+        For `Local`: `"one-step"` (a device tells one step of its episode) or `"additive"` (noise on every count).
+    confidence
+        β, the probability that a bound fails.
+    bonus_scale
+        A factor on the whole bonus. 1 is the theorem's, with which nothing is learnt unless K is very large (the agent
+        says so). By default the practical `statistical_scale` and `privacy_scale` below.
+    statistical_scale, privacy_scale
+        Factors on the bonus's two parts, each in place of `bonus_scale`: the widths of a count's sampling error, and of
+        its noise.
+    """
+
+    calibration: Literal["exact", "published"] = "exact"
+    schedule: Schedule = "doubling"
+    counter: str | CounterDesign | None = None
+    pooled: bool | None = None
+    randomizer: Literal["one-step", "additive"] = "one-step"
+    confidence: float = 0.1
+    bonus_scale: float | None = None
+    statistical_scale: float | None = None
+    privacy_scale: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.schedule not in ("doubling", "every-episode"):
+            raise PrivatizationError(f'schedule must be "doubling" or "every-episode"; got {self.schedule!r}')
+        if self.schedule == "doubling" and self.counter is not None:
+            raise PrivatizationError('a counter is chosen for schedule="every-episode"; "doubling" has its own')
+        if self.calibration == "published" and self.schedule != "every-episode":
+            raise PrivatizationError('the published calibration is for schedule="every-episode"')
+        if self.calibration == "published" and self.pooled:
+            raise PrivatizationError("the published calibration counts per step: pooled=False")
+        super().__post_init__()
+        _ = self.statistic
+        if isinstance(self.privacy, Local):
+            self.server()
+
+    @property
+    def statistic(self) -> TabularStatistic:
+        """What is counted of an episode."""
+        if self.calibration == "published":
+            families = ("transitions", "rewards", "visits")
+            return TabularStatistic(spec=self.spec, families=families, centred=False, pooled=False)
+        return TabularStatistic(spec=self.spec, pooled=self.pooled)
+
+    def privatizer(self, *, noise: NoiseSource | None = None, runs: int = 1) -> Privatizer:
+        """See `Agent`."""
+        if isinstance(self.privacy, Local):
+            return LocalPrivatizer(
+                self.statistic,
+                self.privacy,
+                episodes=self.episodes,
+                randomizer=self.randomizer,
+                calibration=self.calibration,
+                schedule=self.schedule,
+                noise=noise,
+                runs=runs,
+            )
+        return CentralPrivatizer(
+            self.statistic,
+            self.privacy,
+            episodes=self.episodes,
+            counter=self._counter(),
+            calibration="exact" if self.privacy.kind == "none" else self.calibration,
+            noise=noise,
+            runs=runs,
+        )
+
+    def server(self) -> LocalServer:
+        """See `Agent`."""
+        codec = local_codec(self.statistic, self.privacy, randomizer=self.randomizer, calibration=self.calibration)
+        return LocalServer(codec, episodes=self.episodes, schedule=self.schedule)
+
+    def _counter(self) -> str | CounterDesign:
+        if self.schedule == "doubling":
+            return "doubling"
+        if self.counter is not None:
+            return self.counter
+        if self.calibration == "published":
+            return "tree"
+        return {"pure": "k-ary", "none": "tree"}.get(self.privacy.kind, "blt")
+
+    def _optimism(self) -> dict[str, Any]:
+        statistical = STATISTICAL_SCALE if self.bonus_scale is None else self.bonus_scale
+        privacy = PRIVACY_SCALE if self.bonus_scale is None else self.bonus_scale
+        return {
+            "spec": self.spec,
+            "episodes": self.episodes,
+            "confidence": self.confidence,
+            "statistical_scale": statistical if self.statistical_scale is None else self.statistical_scale,
+            "privacy_scale": privacy if self.privacy_scale is None else self.privacy_scale,
+        }
+
+
+STATISTICAL_SCALE = 0.1
+PRIVACY_SCALE = 0.01
+"""The default factors on the bonuses' two parts: `docs/guides/bonuses.md` has the sweep that they come from."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class UCBVI(OptimisticAgent):
+    """Private-UCB-VI: optimistic value iteration (000, Algorithm 2; without privacy, Azar et al. 2017).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import tacit
+    >>> world = tacit.mdp.riverswim(states=6, horizon=20)
+    >>> agent = UCBVI(world.spec, episodes=20_000, privacy=tacit.Joint(epsilon=1))
+    >>> ticket = agent.begin()
+    >>> ticket.policy.shape
+    (20, 6)
+    >>> agent.observe(ticket, (np.zeros(21, int), np.zeros(20, int), np.zeros(20)))
+    >>> agent.statement.users
+    1
+    """
+
+    def learner(self) -> learners.UCBVI:
+        """See `Agent`."""
+        return learners.UCBVI(**self._optimism())
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class UCBPO(OptimisticAgent):
+    """Private-UCB-PO: optimistic policy optimisation (000, Algorithm 1; without privacy, Efroni et al. 2020).
+
+    Parameters
+    ----------
+    eta_scale
+        A factor on the learning rate η = √(2 ln A/(H²K)).
+    """
+
+    eta_scale: float = 1.0
+
+    def learner(self) -> learners.UCBPO:
+        """See `Agent`."""
+        return learners.UCBPO(**self._optimism(), eta_scale=self.eta_scale)

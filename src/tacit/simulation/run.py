@@ -1,0 +1,312 @@
+"""`simulate`: an agent in a world, many independent runs, exact regret.
+
+The policy changes only with a release, so between two releases all episodes of all runs are rolled out at once, and a
+policy is evaluated once, exactly. What is kept is one number per run and policy.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import json
+import sys
+import time
+import warnings
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+import tacit
+from tacit.learners import NothingLearnt
+from tacit.mdp.rollouts import RolloutSource, Streams
+from tacit.mdp.tabular import TabularMDP
+from tacit.online import Agent, Session
+from tacit.privacy.noise import SimulationNoise
+from tacit.privatizers import vault
+from tacit.simulation.engines import Engine, Report, engine_of
+from tacit.simulation.progress import Progress, progress_of
+from tacit.simulation.results import Result
+
+__all__ = ["play", "simulate"]
+
+# Episodes of a run that are rolled out at once. It depends on H alone, so that a result does not depend on how many
+# runs there are beside.
+_STEPS_AT_A_TIME = 1 << 14
+
+_SECONDS_BETWEEN_REPORTS = 0.2
+
+
+def simulate(
+    agent: Agent,
+    world: RolloutSource,
+    *,
+    runs: int = 20,
+    seed: int = 0,
+    engine: Engine | int | None = None,
+    progress: bool | Progress | None = None,
+    checkpoint: Path | str | None = None,
+    checkpoint_every: float = 60.0,
+) -> Result:
+    """Play an agent's settings in a world; the agent itself, and its users, stay as they are.
+
+    Parameters
+    ----------
+    agent
+        Its settings are copied; noise is simulated.
+    world
+        A `TabularMDP`, in which regret is exact, or anything that policies can be rolled out in.
+    runs
+        Independent runs. Run i depends on the seed and on i, not on how many there are or where they run.
+    seed
+        Of world, noise and policy, each of which has streams of its own.
+    engine
+        This process by default. A number shares the runs out among so many processes; or an `Engine`.
+    progress
+        A bar with an estimate of the time left, on stderr; by default where that is a terminal.
+    checkpoint, checkpoint_every
+        A file to go on from, should this be cut short; saved every `checkpoint_every` seconds and on Ctrl-C, and
+        removed at the end. A simulation cut in two gives the same result as one in one piece.
+
+    Returns
+    -------
+    The result; after Ctrl-C that of the episodes played so far, with a word on stderr.
+
+    Examples
+    --------
+    >>> import tacit
+    >>> world = tacit.mdp.riverswim(states=4, horizon=8)
+    >>> agent = tacit.online.UCBVI(world.spec, episodes=500, privacy=tacit.Joint(epsilon=1))
+    >>> result = tacit.simulate(agent, world, runs=3, seed=1)
+    >>> result.regret.shape
+    (3, 500)
+    """
+    if agent.spec != world.spec:
+        raise ValueError(f"the agent was made for {agent.spec}, and the world is {world.spec}")
+    chosen = engine_of(engine)
+    parts = min(chosen.workers, runs)
+    bounds = [round(runs * part / parts) for part in range(parts + 1)]
+    tasks = [
+        _Part(
+            agent=agent,
+            world=world,
+            seed=seed,
+            first=first,
+            runs=last - first,
+            checkpoint=None if checkpoint is None else _part_of(Path(checkpoint), first, last, runs),
+            every=checkpoint_every,
+        )
+        for first, last in itertools.pairwise(bounds)
+    ]
+    settings = settings_of(agent, world, runs=runs, seed=seed)
+    done: dict[int, Result] = {}
+    interrupted = False
+    shares = np.zeros(parts)
+    with progress_of(progress, f"{type(agent).__name__} in {getattr(world, 'name', 'a world')}") as bar:
+
+        def heard(part: int, share: float) -> None:
+            shares[part] = share
+            bar.update(float(shares @ [task.runs for task in tasks]) / runs)
+
+        try:
+            done.update(chosen.map(play, tasks, heard=heard))
+        except KeyboardInterrupt:
+            interrupted = True
+            if len(done) < parts:
+                raise
+    joined = Result.joined([done[number] for number in range(parts)], settings)
+    if interrupted:
+        kept = "" if checkpoint is None else f"; {checkpoint} goes on from there"
+        sys.stderr.write(
+            f"Stopped after {joined.episodes:,} of {agent.episodes:,} episodes: the result covers these{kept}.\n"
+        )
+    untaught = [done[n].settings["nothing learnt"] for n in range(parts)]
+    if all(untaught):
+        warnings.warn(untaught[0], NothingLearnt, stacklevel=2)
+    return joined
+
+
+def settings_of(agent: Agent, world: RolloutSource, *, runs: int, seed: int) -> dict[str, Any]:
+    """What a result must tell to be had again."""
+    return {
+        "agent": agent.to_json(),
+        "world": {"name": getattr(world, "name", type(world).__name__), "fingerprint": fingerprint(world)},
+        "runs": runs,
+        "seed": seed,
+        "versions": {
+            "tacit": tacit.__version__,
+            "numpy": np.__version__,
+            "python": ".".join(map(str, sys.version_info[:3])),
+        },
+    }
+
+
+def fingerprint(world: RolloutSource) -> str:
+    """The same for the same world, whatever it is called."""
+    digest = hashlib.sha256(json.dumps(world.spec.to_json(), sort_keys=True).encode())
+    if isinstance(world, TabularMDP):
+        kernel: Any = world.kernel
+        arrays = [kernel] if isinstance(kernel, np.ndarray) else [kernel.data, kernel.indices, kernel.indptr]
+        for array in [*arrays, world.start, *_arrays_of(world.rewards)]:
+            digest.update(f"{array.dtype}{array.shape}".encode())
+            digest.update(np.ascontiguousarray(array).tobytes())
+        digest.update(type(world.rewards).__name__.encode())
+    else:
+        digest.update(repr(world).encode())
+    return digest.hexdigest()[:16]
+
+
+def _arrays_of(law: Any) -> list[NDArray[Any]]:
+    """All the numbers in a reward law, in the order of their names."""
+    return [np.asarray(value) for _, value in sorted(vars(law).items()) if isinstance(value, np.ndarray | float | int)]
+
+
+def _part_of(checkpoint: Path, first: int, last: int, runs: int) -> Path:
+    return checkpoint if last - first == runs else checkpoint.with_name(f"{checkpoint.name}.{first}-{last}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Part:
+    """Some of the runs."""
+
+    agent: Agent
+    world: RolloutSource
+    seed: int
+    first: int
+    runs: int
+    checkpoint: Path | None = None
+    every: float = 60.0
+
+
+def play(part: _Part, report: Report) -> Result:
+    """Play some runs from the first episode, or from a checkpoint, to the last, or to an interrupt."""
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always", NothingLearnt)
+        game = _Game(part)
+        try:
+            game.play(report)
+        except KeyboardInterrupt:
+            game.save()
+        else:
+            game.forget()
+    nothing = [str(warning.message) for warning in said if issubclass(warning.category, NothingLearnt)]
+    for warning in said:
+        if not issubclass(warning.category, NothingLearnt):
+            warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)
+    return game.result(nothing[0] if nothing else "")
+
+
+class _Game:
+    """The loop, and all that it remembers."""
+
+    def __init__(self, part: _Part) -> None:
+        agent, world = part.agent, part.world
+        self._part = part
+        self._exact = hasattr(world, "policy_values")
+        self._chunk = max(1, _STEPS_AT_A_TIME // agent.spec.horizon)
+        self._streams = Streams(part.seed, part.runs, first=part.first)
+        self._played = 0
+        self._changes: list[int] = []
+        self._values: list[NDArray[np.float64]] = []
+        self._before: NDArray[np.float64] = np.empty((part.runs, 0))
+        saved = part.checkpoint is not None and part.checkpoint.exists()
+        self._session: Session = self._resumed() if saved else self._started()
+        self._saved_at = time.monotonic()
+
+    def play(self, report: Report) -> None:
+        """Whole batches, each rolled out in pieces; returns after the last episode."""
+        agent, world, session, streams = self._part.agent, self._part.world, self._session, self._streams
+        total, chunk = agent.episodes, self._chunk
+        heard = time.monotonic()
+        while self._played < total:
+            policy, due = session.policy, session.due
+            if self._exact:
+                self._changes.append(self._played)
+                self._values.append(world.policy_values(policy))  # type: ignore[attr-defined]
+            while self._played < due:
+                number = min(chunk, due - self._played)
+                episodes = world.rollout(policy, episodes=number, streams=streams)
+                if not self._exact:
+                    self._changes.append(self._played)
+                    self._values.append(episodes.rewards.sum(axis=2).mean(axis=1))
+                session.observe(episodes)
+                self._played += number
+                now = time.monotonic()
+                if now - heard > _SECONDS_BETWEEN_REPORTS:
+                    heard = now
+                    report(self._played / total)
+                    if self._part.checkpoint is not None and now - self._saved_at > self._part.every:
+                        session = self._session = self.save()
+        report(1.0)
+
+    def result(self, nothing_learnt: str) -> Result:
+        """Of the episodes played."""
+        optimal = getattr(self._part.world, "optimal_value", None) if self._exact else None
+        changes, values = self._curve()
+        return Result(
+            changes=changes,
+            values=values,
+            episodes=self._played,
+            optimal=None if optimal is None else float(optimal),
+            settings={"agent": {"episodes": self._part.agent.episodes}, "nothing learnt": nothing_learnt},
+            statement=str(self._session.source.statement),
+        )
+
+    def save(self) -> Session:
+        """To the checkpoint, if there is one; the session goes on as another object, since it has one future only."""
+        path = self._part.checkpoint
+        if path is None:
+            return self._session
+        arrays, session = self._session.state()
+        changes, values = self._curve()
+        meta = {
+            "kind": "simulation",
+            "settings": self._settings(),
+            "session": session,
+            "streams": self._streams.state(),
+            "played": self._played,
+        }
+        partial = path.with_name(f"{path.name}.partial")
+        partial.unlink(missing_ok=True)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        vault.store(partial, {**arrays, "curve/changes": changes, "curve/values": values}, meta)
+        partial.replace(path)
+        self._saved_at = time.monotonic()
+        own = {name: np.array(array) for name, array in arrays.items()}
+        self._session = self._part.agent.resumed_session(own, session, self._streams.policy.take)
+        return self._session
+
+    def forget(self) -> None:
+        """The end has been reached."""
+        if self._part.checkpoint is not None:
+            self._part.checkpoint.unlink(missing_ok=True)
+
+    def _started(self) -> Session:
+        part = self._part
+        noise = SimulationNoise(part.seed, first=part.first)
+        return part.agent.session(noise=noise, runs=part.runs, uniforms=self._streams.policy.take)
+
+    def _resumed(self) -> Session:
+        path = self._part.checkpoint
+        assert path is not None
+        arrays, meta = vault.consume(path, kind="simulation")
+        vault.store(path, arrays, meta)  # until the next one
+        if meta["settings"] != self._settings():
+            raise ValueError(f"{path} is of another simulation; name another checkpoint, or remove it")
+        self._streams.restore(meta["streams"])
+        self._played = meta["played"]
+        self._changes = [int(change) for change in arrays.pop("curve/changes")]
+        self._values = list(arrays.pop("curve/values").T)
+        return self._part.agent.resumed_session(arrays, meta["session"], self._streams.policy.take)
+
+    def _settings(self) -> dict[str, Any]:
+        part = self._part
+        settings = settings_of(part.agent, part.world, runs=part.runs, seed=part.seed)
+        return json.loads(json.dumps({**settings, "first": part.first}))  # type: ignore[no-any-return]
+
+    def _curve(self) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+        if not self._values:
+            return np.zeros(1, dtype=np.int64), np.zeros((self._part.runs, 1))
+        return np.array(self._changes, dtype=np.int64), np.stack(self._values, axis=1)

@@ -108,7 +108,7 @@ def impulses(dtype=np.float64):
 
 def table(rows, dtype=np.float64):
     """Draw i is rows[i], (runs, cells)."""
-    return Scripted(lambda draw, law, scale, runs, size: rows[draw], dtype)
+    return Scripted(lambda draw, law, scale, runs, size: rows[draw].copy(), dtype)
 
 
 def integers(seed, spread=1000):
@@ -128,11 +128,11 @@ class Recorded:
 
     def laplace(self, **settings):
         self.drawn.append(self.source.laplace(**settings))
-        return self.drawn[-1].copy()
+        return self.drawn[-1].copy().copy()
 
     def gaussian(self, **settings):
         self.drawn.append(self.source.gaussian(**settings))
-        return self.drawn[-1].copy()
+        return self.drawn[-1].copy().copy()
 
     def words(self, **settings):
         return self.source.words(**settings)

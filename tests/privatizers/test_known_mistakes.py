@@ -109,7 +109,8 @@ class Forgetful(CentralPrivatizer):
     def from_state(cls, arrays, meta):
         self = super().from_state(arrays, meta)
         for stream in self._streams.values():
-            stream._pool += SimulationNoise(99).laplace(scale=1.0, runs=1, size=stream._pool[0].size)
+            for accumulator in stream._accumulators.values():
+                accumulator += SimulationNoise(99).laplace(scale=1.0, runs=1, size=accumulator.size)
         return self
 
 
@@ -198,8 +199,8 @@ class Impatient(CentralPrivatizer):
 
     def release(self):
         for stream in self._streams.values():
-            if stream._slot_of:
-                stream.released = stream._pool[stream._slot_of[min(stream._slot_of)]].copy()
+            if stream._accumulators:
+                stream.released = stream._accumulators[min(stream._accumulators)].copy()
         return super().release()
 
 

@@ -64,9 +64,9 @@ def _one_step(
             for next_state in range(states):
                 ahead += row[next_state] * after[next_state]
             seen = visits[state, action]
-            share = 1.0 / max(1.0, seen + offset)
-            value = (rewards[state, action] + half * seen + ahead + privacy) * share
-            value += statistical * math.sqrt(share)
+            divisor = max(1.0, seen + offset)
+            value = (rewards[state, action] + half * seen + ahead + privacy) / divisor
+            value += statistical / math.sqrt(divisor)
             # Written so that NaN comes through: a broken release must not look like a value.
             if value < 0.0:
                 value = 0.0
@@ -137,7 +137,9 @@ def greedy_backups(
                     elif value == best:
                         tied += 1
                 chosen = first
-                if tied > 1:
+                if tied == actions - first:  # as it is where nothing is known: no branch that chance decides
+                    chosen = first + int(ties[run, step, state] * tied)
+                elif tied > 1:
                     wanted = int(ties[run, step, state] * tied)
                     for action in range(first, actions):
                         if q[run, step, state, action] == best:
@@ -209,12 +211,11 @@ def policy_backups(
 
 @njit(void(_input(float64, 2), _output(float64, 2)), cache=True, nogil=True, error_model="numpy")
 def softmax(logits: _Floats, probabilities: _Floats) -> None:
-    """Each row's distribution ∝ exp(logits)."""
+    """Each row's distribution ∝ exp(logits), whose largest is 0."""
     for row in range(logits.shape[0]):
-        largest = logits[row].max()
         total = 0.0
         for action in range(logits.shape[1]):
-            probabilities[row, action] = math.exp(logits[row, action] - largest)
+            probabilities[row, action] = math.exp(logits[row, action])
             total += probabilities[row, action]
         for action in range(logits.shape[1]):
             probabilities[row, action] /= total

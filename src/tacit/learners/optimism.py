@@ -8,9 +8,10 @@ With counts Ñ (visits), Ñ(s,a,s') and R̃ that are within E_N, E_P and E_R of 
 * ‖P̃ − P‖₁ ≤ L_p/√D + (S·E_P + 2E_N)/D with L_p = √(4S ln(6n/β)) (Lemma 3.1: any function).
 
 n counts the events of the union bound: S·A·H times the visits that a cell can have, which is the paper's SAT for counts
-per step, and H times as many for pooled ones. E_N, E_R and E_P are quantiles of the release's own error laws at β/(3n),
-β/(3n) and β/(3nS): the paper's E₁, E₁ and E₂ where the law is its own. Where visits were not counted by themselves, or
-rewards were centred, the laws say so and nothing changes here but the sum R̃ = Σ(r−½) + ½Ñ.
+per step, and H times as many for pooled ones. E_N, E_R and E_P are quantiles of the release's own error laws at β/(3m),
+β/(3m) and β/(3mS), m being the cells in all of K releases: the paper's SAT, again, for counts per step, and S·A·K for
+pooled ones. They are the paper's E₁, E₁ and E₂ where the law is its own. Where visits were not counted by themselves,
+or rewards were centred, the laws say so and nothing changes here but the sum R̃ = Σ(r−½) + ½Ñ.
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from typing import NamedTuple
+
+import numpy as np
 
 from tacit.mdp.spec import EpisodeSpec, SpecError
 from tacit.releases import TabularRelease
@@ -58,8 +61,8 @@ class Optimism:
     def __post_init__(self) -> None:
         if not 0.0 < self.confidence < 1.0:
             raise SpecError(f"confidence is a failure probability, between 0 and 1; got {self.confidence}")
-        if self.episodes < 1:
-            raise SpecError(f"at least one episode is needed; got {self.episodes}")
+        if isinstance(self.episodes, bool) or not isinstance(self.episodes, int | np.integer) or self.episodes < 1:
+            raise SpecError(f"episodes must be a whole number of at least 1; got {self.episodes!r}")
         for name in ("statistical_scale", "privacy_scale"):
             if not 0.0 <= getattr(self, name) < math.inf:
                 raise SpecError(f"{name} is a factor of at least 0; got {getattr(self, name)}")
@@ -76,9 +79,21 @@ class Optimism:
             release, math.sqrt(4.0 * self.spec.states * math.log(6.0 * self._events(release) / self.confidence))
         )
 
+    def check(self, release: TabularRelease) -> None:
+        """A release of another world would be read as something else."""
+        S, A, steps = self.spec.states, self.spec.actions, release.transitions.shape[1:2]
+        if release.rewards is None:
+            raise ValueError("rewards are not among the families that were released")
+        cells = {"transitions": (*steps, S, A, S), "visits": (*steps, S, A), "rewards": (*steps, S, A)}
+        for name, shape in cells.items():
+            found = getattr(release, name).shape[1:]
+            if found != shape or steps[0] not in (1, self.spec.horizon):
+                raise ValueError(f"released {name} are (R, H|1, …) = (R, {self.spec.horizon}|1, …); got (R, {found})")
+
     def _widths(self, release: TabularRelease, transition_log: float) -> Widths:
-        S, H, n = self.spec.states, self.spec.horizon, self._events(release)
-        one, each = self.confidence / (3.0 * n), self.confidence / (3.0 * n * S)
+        S, H = self.spec.states, self.spec.horizon
+        one = self.confidence / (3.0 * S * self.spec.actions * release.transitions.shape[1] * self.episodes)
+        each = one / S
         errors = release.errors
         visits = self.privacy_scale * errors["visits"].quantile(one)
         rewards = self.privacy_scale * errors["rewards"].quantile(one) + (0.5 * visits if release.centred else 0.0)

@@ -63,6 +63,8 @@ class UCBPO(Optimism):
 
     def update(self, state: PolicyState, release: TabularRelease, uniforms: Uniforms) -> PolicyState:
         """See `Learner`: line 13 for the episodes since the last release, then lines 5 to 10."""
+        if release.episodes < state.episodes:
+            raise ValueError(f"the release after {state.episodes} episodes was taken in already")
         logits = state.logits + self.eta * (release.episodes - state.episodes) * state.q
         logits -= logits.max(axis=-1, keepdims=True)
         return self._evaluated(logits, release)
@@ -74,6 +76,7 @@ class UCBPO(Optimism):
     def _evaluated(self, logits: NDArray[np.float64], release: TabularRelease) -> PolicyState:
         from tacit.learners._kernels import policy_backups, softmax
 
+        self.check(release)
         runs, actions = len(logits), self.spec.actions
         policy, q = np.empty_like(logits), np.empty_like(logits)
         informative = np.empty(runs, dtype=np.bool_)

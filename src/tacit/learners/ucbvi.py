@@ -47,6 +47,7 @@ class UCBVI(Optimism):
     def _planned(self, release: TabularRelease, uniforms: Uniforms) -> ValueState:
         from tacit.learners._kernels import greedy_backups
 
+        self.check(release)
         runs, spec = len(release.transitions), self.spec
         shape = (runs, spec.horizon, spec.states)
         policy = np.empty(shape, dtype=np.int32)

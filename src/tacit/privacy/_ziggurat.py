@@ -73,17 +73,16 @@ def _exponential(word: int) -> float:
 )
 def draw_laplace(keys: NDArray[np.uint64], first: int, scale: float, noise: NDArray[np.float64]) -> None:
     """Fill noise (runs, n) with Laplace variables of this scale, from words first, first + 1, … of each run's key."""
+    widths = np.concatenate((_WIDTHS, -_WIDTHS)) * scale  # by layer and sign, the word's lowest nine bits
     for run in range(noise.shape[0]):
         row = noise[run]
-        counter = keys[run] + np.uint64(first) * np.uint64(_GAMMA)
+        begin = keys[run] + np.uint64(first) * np.uint64(_GAMMA)
         for i in range(row.size):
-            word = mixed(counter)
-            counter += np.uint64(_GAMMA)
-            layer, place = np.int64(word & np.uint64(255)), np.int64(word >> np.uint64(11))
-            x = place * _WIDTHS[layer]
-            if place >= _INSIDE[layer]:
-                x = _exponential(word)
-            row[i] = x * (scale * (1.0 - 2.0 * np.float64(np.int64((word >> np.uint64(8)) & np.uint64(1)))))
+            word = mixed(begin + np.uint64(i) * np.uint64(_GAMMA))
+            place = np.int64(word >> np.uint64(11))
+            row[i] = place * widths[np.int64(word & np.uint64(511))]
+            if place >= _INSIDE[np.int64(word & np.uint64(255))]:
+                row[i] = math.copysign(_exponential(word) * scale, row[i])
 
 
 @njit(void(types.Array(uint64, 1, "C"), uint64, types.Array(uint64, 2, "C")), cache=True, nogil=True)

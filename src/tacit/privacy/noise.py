@@ -26,7 +26,7 @@ LARGEST_SCALE = 2.0**52
 
 @runtime_checkable
 class NoiseSource(Protocol):
-    """What draws noise. Every call draws afresh; nothing is ever drawn twice."""
+    """What draws noise. Every call draws afresh, into an array of the caller's; nothing is ever drawn twice."""
 
     @property
     def name(self) -> str:

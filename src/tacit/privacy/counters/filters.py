@@ -316,9 +316,9 @@ def _dense(contribution: Entries | Array, shape: tuple[int, int]) -> Array:
         return np.broadcast_to(np.asarray(contribution, dtype=np.float64), shape)
     from tacit.privacy._kernels import add_entries
 
-    dense = np.zeros((1, *shape))
-    add_entries(dense, np.zeros(1, dtype=np.int64), *contribution)
-    return np.asarray(dense[0])
+    dense = np.zeros(shape)
+    add_entries(dense, *contribution)
+    return dense
 
 
 def _grid(design: Filter, extent: Extent, scale: float) -> float:

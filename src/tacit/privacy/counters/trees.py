@@ -34,6 +34,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Any, Literal
@@ -89,10 +90,9 @@ class Tree:
         """See `CounterDesign`."""
         return time + 1 if time < self.length else None
 
-    def children_after(self, time: int) -> list[int]:
+    def children_after(self, time: int) -> Sequence[int]:
         """The later releases whose noise continues that of `time`."""
-        sizes = itertools.takewhile(lambda size: time % size == 0, self.node_sizes)  # each divides the next
-        return [time + size for size in sizes if time + size <= self.last_needed and self.parent(time + size) == time]
+        return _children_after(self, time)
 
     @cached_property
     def last_needed(self) -> int:
@@ -309,9 +309,7 @@ class TreeStream:
         self.released_at = 0
         self.released: Array = np.zeros((runs, cells), dtype=noise.dtype)
         self._noise, self._mechanism, self._scale = noise, mechanism, scale
-        self._pool = np.zeros((design.memory() - 1, runs, cells), dtype=noise.dtype)
-        self._slot_of: dict[int, int] = {}
-        self._free = list(range(len(self._pool)))
+        self._accumulators: dict[int, Array] = {}  # by the time of their release
         self._start_children()
 
     def add(self, contribution: Entries | Array, *, items: int = 1) -> bool:
@@ -320,19 +318,18 @@ class TreeStream:
         upcoming = self.design.next_release(self.time)
         if upcoming is not None:  # nothing that comes after the last release is stored
             self._due(upcoming)
-            live = np.fromiter(self._slot_of.values(), dtype=np.int64)
             if isinstance(contribution, Entries):
                 from tacit.privacy._kernels import add_entries
 
-                add_entries(self._pool, live, *contribution)
+                for accumulator in self._accumulators.values():
+                    add_entries(accumulator, *contribution)
             else:
-                self._pool[live] += contribution
+                for accumulator in self._accumulators.values():
+                    accumulator += contribution
         self.time += items
         if self.time != upcoming:
             return False
-        slot = self._slot_of.pop(self.time)
-        self._free.append(slot)
-        self.released = self._pool[slot].copy()  # whoever has the one before keeps it
+        self.released = self._accumulators.pop(self.time)  # nothing is added to it from now on
         self.released_at = self.time
         self._start_children()
         return True
@@ -343,28 +340,29 @@ class TreeStream:
 
     def _due(self, time: int) -> None:
         """Split off the accumulator of a time whose parent lies in its future, and those between."""
-        if time in self._slot_of:
+        if time in self._accumulators:
             return
         parent = self.design.parent(time)
         self._due(parent)
-        self._open(time, self._pool[self._slot_of[parent]])
+        self._open(time, self._accumulators[parent])
 
     def _open(self, time: int, start: Array) -> None:
         """An accumulator starts with its noise."""
-        slot = self._free.pop()
         draw = self._noise.laplace if self._mechanism == "laplace" else self._noise.gaussian
         runs, cells = self.released.shape
-        np.add(start, draw(scale=self._scale, runs=runs, size=cells), out=self._pool[slot])
-        self._slot_of[time] = slot
+        accumulator = draw(scale=self._scale, runs=runs, size=cells)
+        accumulator += start
+        self._accumulators[time] = accumulator
 
     def arrays(self) -> dict[str, Array]:
         """See `CounterStream`."""
-        times = sorted(self._slot_of)
+        times = sorted(self._accumulators)
+        none = np.zeros((0, *self.released.shape), dtype=self.released.dtype)
         return {
             "time": np.asarray([self.time, self.released_at]),
             "released": self.released.copy(),
             "due": np.asarray(times, dtype=np.int64),
-            "accumulators": self._pool[[self._slot_of[time] for time in times]],
+            "accumulators": np.stack([self._accumulators[time] for time in times]) if times else none,
         }
 
     @classmethod
@@ -383,11 +381,17 @@ class TreeStream:
         stream.time, stream.released_at = (int(value) for value in arrays["time"])
         stream.released = np.array(arrays["released"])
         stream._noise, stream._mechanism, stream._scale = noise, mechanism, scale
-        stream._pool = np.zeros((design.memory() - 1, *stream.released.shape), dtype=stream.released.dtype)
-        stream._slot_of = {int(time): slot for slot, time in enumerate(arrays["due"])}
-        stream._free = list(range(len(stream._slot_of), len(stream._pool)))
-        stream._pool[: len(stream._slot_of)] = arrays["accumulators"]
+        stream._accumulators = {
+            int(time): accumulator.copy()
+            for time, accumulator in zip(arrays["due"], arrays["accumulators"], strict=True)
+        }
         return stream
+
+
+@lru_cache(maxsize=64)  # one time is asked for by every family
+def _children_after(tree: Tree, time: int) -> Sequence[int]:
+    sizes = itertools.takewhile(lambda size: time % size == 0, tree.node_sizes)  # each divides the next
+    return tuple(time + size for size in sizes if time + size <= tree.last_needed and tree.parent(time + size) == time)
 
 
 @lru_cache(maxsize=1024)  # one time is asked for by every family, and by its children

@@ -1,0 +1,112 @@
+"""The command `tacit`: its commands, and what becomes of errors.
+
+To add a command: a module with a function `command`, typed for typer and documented for people, and `EXAMPLES` (see
+`shared.examples`); and a line at the end of this one.
+
+Exit codes: 0; 2 and one line on stderr if the caller asked for what cannot be; 1 and a traceback if something of ours
+is wrong; 130 after Ctrl-C.
+"""
+
+from __future__ import annotations
+
+import sys
+import traceback
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+
+from tacit.cli import calibrate
+from tacit.cli.shared import examples
+
+__all__ = ["app", "main"]
+
+
+class _Commands(TyperGroup):
+    """All commands; the one place where errors become exit codes."""
+
+    def main(
+        self,
+        args: Sequence[str] | None = None,
+        prog_name: str | None = None,
+        complete_var: str | None = None,
+        standalone_mode: bool = True,
+        windows_expand_args: bool = True,
+        **extra: Any,
+    ) -> Any:
+        def run() -> Any:
+            return super(_Commands, self).main(
+                args, prog_name, complete_var, standalone_mode=False, windows_expand_args=windows_expand_args, **extra
+            )
+
+        if not standalone_mode:
+            return run()
+        try:
+            code = run() or 0  # typer's own exits are returned, Ctrl-C as 130
+        except (KeyboardInterrupt, typer.Abort):
+            code = 130
+        except typer.TyperException as error:  # an unknown option, a number that is none, …
+            context = getattr(error, "ctx", None)
+            command = context.command_path if context else "tacit"
+            _tell(f"{error.format_message().rstrip('.')}; see {command} --help")
+            code = error.exit_code
+        except Exception as error:
+            if _is_mistake(error):
+                _tell(str(error))
+                code = 2
+            else:
+                traceback.print_exc()
+                code = 1
+        sys.exit(code)
+
+
+def _is_mistake(error: Exception) -> bool:
+    """The house raises subclasses of ValueError for mistakes of the caller's. A plain one may well be our own."""
+    return isinstance(error, ValueError) and type(error).__module__.partition(".")[0] == "tacit"
+
+
+def _tell(message: str) -> None:
+    typer.echo("tacit: " + " ".join(message.split()), err=True)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        from tacit import __version__
+
+        typer.echo(f"tacit {__version__}")
+        raise typer.Exit()
+
+
+app = typer.Typer(
+    cls=_Commands,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["--help", "-h"]},
+)
+
+
+@app.callback(
+    invoke_without_command=True,
+    epilog=examples(
+        ("What noise does ε = 1 cost, by each mechanism?", "tacit calibrate --epsilon 1"),
+        ("How is a command used?", "tacit calibrate --help"),
+    ),
+)
+def _tacit(
+    context: typer.Context,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    """Decision policies from people's trajectories, under a differential-privacy guarantee that holds."""
+    if context.invoked_subcommand is None:
+        typer.echo(context.get_help())
+
+
+def main() -> None:
+    """What `tacit` and `python -m tacit` run."""
+    app(prog_name="tacit")
+
+
+app.command("calibrate", epilog=calibrate.EXAMPLES)(calibrate.command)

@@ -17,8 +17,8 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from tacit.cli import calibrate
-from tacit.cli.shared import examples
+from tacit.cli import calibrate, plot, reproduce, simulate, sweep
+from tacit.cli.shared import INTERRUPTED, examples, tell
 
 __all__ = ["app", "main"]
 
@@ -45,15 +45,15 @@ class _Commands(TyperGroup):
         try:
             code = run() or 0  # typer's own exits are returned, Ctrl-C as 130
         except (KeyboardInterrupt, typer.Abort):
-            code = 130
+            code = INTERRUPTED
         except typer.TyperException as error:  # an unknown option, a number that is none, …
             context = getattr(error, "ctx", None)
             command = context.command_path if context else "tacit"
-            _tell(f"{error.format_message().rstrip('.')}; see {command} --help")
+            tell(f"{error.format_message().rstrip('.')}; see {command} --help")
             code = error.exit_code
         except Exception as error:
-            if _is_mistake(error):
-                _tell(str(error))
+            if said := _mistake(error):
+                tell(said)
                 code = 2
             else:
                 traceback.print_exc()
@@ -61,13 +61,15 @@ class _Commands(TyperGroup):
         sys.exit(code)
 
 
-def _is_mistake(error: Exception) -> bool:
-    """The house raises subclasses of ValueError for mistakes of the caller's. A plain one may well be our own."""
-    return isinstance(error, ValueError) and type(error).__module__.partition(".")[0] == "tacit"
+def _mistake(error: Exception) -> str:
+    """What is said of a mistake of the caller's; nothing if the error may well be our own.
 
-
-def _tell(message: str) -> None:
-    typer.echo("tacit: " + " ".join(message.split()), err=True)
+    The house raises errors of its own for mistakes, and the system's name the file. A plain ValueError is neither.
+    """
+    if isinstance(error, OSError) and error.filename is not None:
+        return f"{error.filename}: {error.strerror}"
+    ours = type(error).__module__.partition(".")[0] == "tacit"
+    return str(error) if ours and isinstance(error, ValueError | RuntimeError) else ""
 
 
 def _print_version(wanted: bool) -> None:
@@ -90,6 +92,7 @@ app = typer.Typer(
     invoke_without_command=True,
     epilog=examples(
         ("What noise does ε = 1 cost, by each mechanism?", "tacit calibrate --epsilon 1"),
+        ("How well can be learnt with it?", "tacit simulate --epsilon 1 --episodes 5000"),
         ("How is a command used?", "tacit calibrate --help"),
     ),
 )
@@ -110,3 +113,7 @@ def main() -> None:
 
 
 app.command("calibrate", epilog=calibrate.EXAMPLES)(calibrate.command)
+app.command("simulate", epilog=simulate.EXAMPLES)(simulate.command)
+app.command("sweep", epilog=sweep.EXAMPLES)(sweep.command)
+app.command("plot", epilog=plot.EXAMPLES)(plot.command)
+app.command("reproduce", epilog=reproduce.EXAMPLES)(reproduce.command)

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from tacit.cli.calibrate_answer import Answer, Model, Question, Row, guarantee_of
+from tacit.cli.shared import number
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -51,19 +52,15 @@ def _cells(row: Row, question: Question) -> list[str]:
     return [
         row.name + (", published" if _is_published(row) else ""),
         _NOISE[row.noise],
-        *("" if number is None else _number(number) for number in (row.scale, row.max_std, row.last_std, row.bound)),
+        *("" if size is None else number(size) for size in (row.scale, row.max_std, row.last_std, row.bound)),
         f"{row.releases:,}",
-        _number(row.memory),
+        number(row.memory),
         _spent(row, question),
     ]
 
 
 def _is_published(row: Row) -> bool:
     return row.rule not in ("exact", "given")
-
-
-def _number(value: float) -> str:
-    return f"{value:,.0f}" if 1e3 <= value < 1e9 else f"{value:.4g}"
 
 
 def _spent(row: Row, question: Question) -> str:

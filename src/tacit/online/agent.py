@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import abc
+import threading
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -56,6 +57,7 @@ class Agent(abc.ABC):
             raise PrivatizationError(f"episodes must be a whole number of at least 1; got {self.episodes!r}")
         object.__setattr__(self, "episodes", int(self.episodes))
         object.__setattr__(self, "_open", None)
+        object.__setattr__(self, "_opening", threading.Lock())
         self.learner()  # whatever they cannot do, they say now
 
     # What a subclass says
@@ -105,7 +107,11 @@ class Agent(abc.ABC):
     def save(self, path: Path | str) -> None:
         """Move the service to a new file; `tacit.load` goes on from it, once. As secret as the data."""
         arrays, meta = self._desk().state()
-        vault.store(path, arrays, {"kind": "agent", "agent": self.to_json(), "desk": meta})
+        try:
+            vault.store(path, arrays, {"kind": "agent", "agent": self.to_json(), "desk": meta})
+        except Exception:  # nothing was written
+            self._go_on(arrays, meta)
+            raise
 
     # For simulations
 
@@ -141,11 +147,20 @@ class Agent(abc.ABC):
         return _copied, (type(self), self.to_json())
 
     def _desk(self) -> Desk:
-        if self._open is None:  # type: ignore[attr-defined]
-            source = self.server() if isinstance(self.privacy, Local) else self.privatizer()
-            session = Session(self.learner(), source, _system_uniforms, episodes=self.episodes)
-            object.__setattr__(self, "_open", Desk(session, episodes=self.episodes))
-        return self._open  # type: ignore[attr-defined, no-any-return]
+        with self._opening:  # type: ignore[attr-defined]
+            if self._open is None:  # type: ignore[attr-defined]
+                source = self.server() if isinstance(self.privacy, Local) else self.privatizer()
+                self._serve(Session(self.learner(), source, _system_uniforms, episodes=self.episodes))
+            return self._open  # type: ignore[attr-defined, no-any-return]
+
+    def _serve(self, session: Session) -> None:
+        """Open the service. `tacit.testing` does so with sessions whose noise is seeded."""
+        object.__setattr__(self, "_open", Desk(session, episodes=self.episodes))
+
+    def _go_on(self, arrays: dict[str, NDArray[Any]], meta: dict[str, Any]) -> None:
+        """From what `Desk.state` told, once."""
+        session = self.resumed_session(arrays, meta["session"], _system_uniforms)
+        object.__setattr__(self, "_open", Desk.resumed(session, meta, episodes=self.episodes))
 
 
 def agent_from_json(data: dict[str, Any]) -> Agent:
@@ -168,9 +183,12 @@ def _copied(kind: type[Agent], data: dict[str, Any]) -> Agent:
 def load(path: Path | str) -> Agent:
     """Go on from a saved agent, and take its file away: it can be loaded once."""
     arrays, meta = vault.consume(path, kind="agent")
-    agent, desk = agent_from_json(meta["agent"]), meta["desk"]
-    session = agent.resumed_session(arrays, desk["session"], _system_uniforms)
-    object.__setattr__(agent, "_open", Desk.resumed(session, desk, episodes=agent.episodes))
+    try:
+        agent = agent_from_json(meta["agent"])
+    except Exception:  # its class is not known, say; nothing has gone on yet
+        vault.store(path, arrays, meta)
+        raise
+    agent._go_on(arrays, meta["desk"])
     return agent
 
 

@@ -7,6 +7,7 @@ nobody's place, batch or policy depends on what anybody else sends, or whether (
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import hmac
 import json
@@ -21,11 +22,15 @@ from numpy.typing import NDArray
 from tacit.learners import Policy
 from tacit.privacy.statements import Statement
 from tacit.privatizers import BudgetExhausted, LocalServer, PrivatizationError, Report
+from tacit.statistics.reading import silence
 
 if TYPE_CHECKING:
     from tacit.online.session import Session
 
 __all__ = ["Desk", "Ticket"]
+
+# Absent users that are accounted for together: as many as fit a processor's cache, however long the batch.
+_AT_A_TIME = 1024
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,11 +76,13 @@ class Desk:
         self._issued = 0
         self._first = 0  # the number of the open batch's first ticket
         self._back: set[int] = set()  # of the open batch, who has come back
+        self._closed = False
         self._lock = threading.Lock()
 
     def begin(self) -> Ticket:
         """See `Agent.begin`."""
         with self._lock:
+            self._check_open()
             if self._issued == self._episodes:
                 raise BudgetExhausted(f"{self._episodes:,} users were declared; the guarantee covers no more")
             if self._issued == self._session.due:
@@ -86,30 +93,33 @@ class Desk:
 
     def observe(self, ticket: Ticket, what: Any) -> None:
         """See `Agent.observe`."""
-        if not isinstance(ticket, Ticket) or not hmac.compare_digest(
-            str(ticket.token).encode(errors="replace"), self._token(ticket.number).encode()
-        ):
+        if not self._issued_here(ticket):
             raise ValueError("this ticket was not issued here: pass the one that begin() returned")
         with self._lock:
+            self._check_open()
             if ticket.number < self._first or ticket.number in self._back:
                 return
             self._back.add(ticket.number)  # first, so that an interrupted one is not taken in twice
             source = self._session.source
-            if not isinstance(source, LocalServer):
+            if isinstance(source, LocalServer):
+                _collect(source, what)
+            else:
                 source.observe([what])
-                return
-            if not _collected(source, what):
-                source.absent(1)
 
     @property
     def statement(self) -> Statement:
         """See `Agent.statement`: users are the tickets issued, whoever came back."""
-        of_source: Statement = self._session.source.statement
-        return replace(of_source, users=self._issued, releases=self._session.updates)
+        source = self._session.source
+        of_source: Statement = source.statement
+        # What leaves a local agent's device is spent at once, whenever a policy is made of it.
+        releases = of_source.releases if isinstance(source, LocalServer) else self._session.updates
+        return replace(of_source, users=self._issued, releases=releases)
 
     def state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
-        """Arrays and JSON from which `resumed` goes on, once."""
+        """Arrays and JSON from which `resumed` goes on, once; this object is closed."""
         with self._lock:
+            self._check_open()
+            self._closed = True  # or two services would hand out the same places
             arrays, session = self._session.state()
             return arrays, {
                 "session": session,
@@ -128,26 +138,33 @@ class Desk:
         return self
 
     def _close_batch(self) -> None:
-        missing = self._issued - self._first - len(self._back)
+        """Whatever interrupts this, the next call goes on from there: who is missing is what the source has not got."""
         source = self._session.source
-        if missing and isinstance(source, LocalServer):
-            source.absent(missing)
-        elif missing:
-            source.observe([None] * missing)
-        self._session.refresh()
         self._first = self._issued
         self._back.clear()
+        while missing := min(self._issued - source.users, _AT_A_TIME):
+            if isinstance(source, LocalServer):
+                source.absent(missing)
+            else:
+                source.observe([None] * missing)
+        self._session.refresh()
+
+    def _issued_here(self, ticket: Any) -> bool:
+        if not isinstance(ticket, Ticket) or type(ticket.number) is not int:
+            return False
+        token = str(ticket.token).encode(errors="replace")
+        return hmac.compare_digest(token, self._token(ticket.number).encode())
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise PrivatizationError("this agent was saved: load the file to go on")
 
     def _token(self, number: int) -> str:
         return hmac.new(self._secret, str(number).encode(), hashlib.sha256).hexdigest()[:32]
 
 
-def _collected(server: LocalServer, what: Any) -> bool:
-    """Whether this is one user's report; whatever else it is, it is as if nothing had come."""
-    if not isinstance(what, Report) or what.users != 1:
-        return False
-    try:
-        server.collect(what)
-    except (PrivatizationError, TypeError, ValueError, AttributeError):  # from a device that is not ours
-        return False
-    return True
+def _collect(server: LocalServer, what: Any) -> None:
+    """One user's report; whatever else it is, it is as if nothing had come, and she is absent when the batch closes."""
+    with contextlib.suppress(Exception), silence():  # a device that is not ours may send anything at all
+        if isinstance(what, Report) and what.users == 1:
+            server.collect(what)

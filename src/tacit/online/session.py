@@ -118,7 +118,8 @@ class Session:
                 found[f"learner/{name}"] = value
             else:
                 plain[name] = value
-        return found, {"source": source, "learner": plain, "updates": self.updates, "told": self._told}
+        meta = {"source": source, "learner": plain, "updates": self.updates, "due": self._due, "told": self._told}
+        return found, meta
 
     @classmethod
     def resumed(
@@ -129,17 +130,22 @@ class Session:
         learner: Learner[Any],
         uniforms: Uniforms,
         episodes: int,
+        kind: Any = None,
     ) -> Session:
-        """The session that `state` described. `arrays` is emptied: what is released must have one future only."""
+        """The session that `state` described. `arrays` is emptied: what is released must have one future only.
+
+        `kind` is the source's class, if it is none of ours.
+        """
         self = cls.__new__(cls)
         fields = {name[8:]: array for name, array in arrays.items() if name.startswith("learner/")}
         own = {name[7:]: array for name, array in arrays.items() if name.startswith("source/")}
         arrays.clear()
-        self.source = _SOURCES[meta["source"]["kind"]].from_state(own, meta["source"])  # type: ignore[attr-defined]
+        kind = kind or _SOURCES[meta["source"]["kind"]]
+        self.source = kind.from_state(own, meta["source"])
         self.updates, self._told = meta["updates"], meta["told"]
+        self._due = meta["due"]  # the source may have made a release that was not yet planned with
         self._learner, self._uniforms, self._episodes = learner, uniforms, episodes
         self._state = learner.restored({**fields, **meta["learner"]})
-        self._due = self._next()
         return self
 
     def _next(self) -> int | None:

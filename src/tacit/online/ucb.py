@@ -7,8 +7,9 @@ from typing import Any, Literal
 
 from tacit import learners
 from tacit.online.agent import Agent
+from tacit.privacy.calibration import calibrate
 from tacit.privacy.counters import CounterDesign
-from tacit.privacy.guarantees import Local
+from tacit.privacy.guarantees import Central, Joint, Local, NonPrivate
 from tacit.privacy.noise import NoiseSource
 from tacit.privatizers import (
     CentralPrivatizer,
@@ -16,7 +17,9 @@ from tacit.privatizers import (
     LocalServer,
     PrivatizationError,
     Privatizer,
+    design_for,
     local_codec,
+    published,
 )
 from tacit.statistics import TabularStatistic
 
@@ -77,9 +80,7 @@ class OptimisticAgent(Agent):
         if self.calibration == "published" and self.pooled:
             raise PrivatizationError("the published calibration counts per step: pooled=False")
         super().__post_init__()
-        _ = self.statistic
-        if isinstance(self.privacy, Local):
-            self.server()
+        self._check()
 
     @property
     def statistic(self) -> TabularStatistic:
@@ -116,6 +117,29 @@ class OptimisticAgent(Agent):
         """See `Agent`."""
         codec = local_codec(self.statistic, self.privacy, randomizer=self.randomizer, calibration=self.calibration)
         return LocalServer(codec, episodes=self.episodes, schedule=self.schedule)
+
+    def _check(self) -> None:
+        """Whatever devices, server or privatizer would refuse, they refuse now."""
+        _ = self.statistic
+        if isinstance(self.privacy, Local):
+            self.server()
+        else:
+            self._check_central()
+
+    def _check_central(self) -> None:
+        """What `CentralPrivatizer` would refuse, without drawing noise. A short counter stands in for a long one."""
+        if not isinstance(self.privacy, Central | Joint | NonPrivate):
+            raise PrivatizationError(f"privacy is Joint, Local or NonPrivate; got {self.privacy!r}")
+        if self.calibration not in ("exact", "published"):
+            raise PrivatizationError(f'calibration must be "exact" or "published"; got {self.calibration!r}')
+        chosen = self._counter()
+        design = design_for(chosen, episodes=min(self.episodes, 64)) if isinstance(chosen, str) else chosen
+        if design.length > self.episodes:
+            raise PrivatizationError(f"the counter releases after {design.length} of {self.episodes} episodes")
+        if self.calibration == "published" and self.privacy.kind != "none":
+            published.central(self.statistic, self.privacy, design, self.episodes)
+        else:
+            calibrate(self.privacy, self.statistic.sensitivity(self.privacy.neighbours), counter=design)
 
     def _counter(self) -> str | CounterDesign:
         if self.schedule == "doubling":

@@ -6,13 +6,14 @@ computes does not depend on the engine.
 
 from __future__ import annotations
 
+import contextlib
 import multiprocessing
 import os
 import queue
 import signal
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
 from typing import Any, Protocol, TypeAlias, TypeVar
 
 __all__ = ["Engine", "Processes", "Report", "Serial", "engine_of"]
@@ -41,7 +42,8 @@ class Engine(Protocol):
         """Run `function(task, report)` for every task, and yield results as they come.
 
         After an interrupt (Ctrl-C), tasks under way are told to stop and may return what they have; tasks that have not
-        begun never do, and the interrupt is raised again at the end. A task's exception is raised here.
+        begun never do, and the interrupt is raised again at the end. A second one does not wait. A task's exception is
+        raised here, and stops the others.
         """
         ...
 
@@ -96,24 +98,28 @@ class Processes:
             initializer=_begin_worker,
             initargs=(messages, stop),
         )
-        interrupted = False
-        with pool:
-            waiting: dict[Future[R], int] = {pool.submit(_work, function, n, task): n for n, task in enumerate(tasks)}
-            while waiting:
-                try:
+        told = False
+        others = set(multiprocessing.active_children())
+        with _Interrupts() as interrupts:
+            try:
+                with _deaf_children():
+                    waiting = {pool.submit(_work, function, number, task): number for number, task in enumerate(tasks)}
+                while waiting:
                     done, _ = wait(waiting, timeout=0.1, return_when=FIRST_COMPLETED)
                     _listen(messages, heard)
-                except KeyboardInterrupt:
-                    if interrupted:  # a second time: do not wait
-                        pool.shutdown(wait=False, cancel_futures=True)
-                        raise
-                    interrupted = True
-                    stop.set()
-                    waiting = {future: n for future, n in waiting.items() if not future.cancel()}
-                    continue
-                for future in done:
-                    yield waiting.pop(future), future.result()
-        if interrupted:
+                    if interrupts.seen and not told:
+                        told = True
+                        stop.set()
+                        waiting = {future: number for future, number in waiting.items() if not future.cancel()}
+                    for future in done & waiting.keys():
+                        yield waiting.pop(future), future.result()
+            finally:  # also after a task's exception, or if nobody wants the rest
+                stop.set()
+                if interrupts.twice:
+                    for child in set(multiprocessing.active_children()) - others:
+                        child.kill()
+                pool.shutdown(cancel_futures=True)
+        if interrupts.seen:
             raise KeyboardInterrupt
 
 
@@ -127,10 +133,14 @@ def engine_of(engine: Engine | int | None) -> Engine:
 
 
 class _Interrupts:
-    """While a task runs, Ctrl-C is noted, and raised when the task next reports: between two steps, not within one."""
+    """While a task runs, Ctrl-C is noted, and raised when the task next reports: between two steps, not within one.
+
+    A second one is raised at once.
+    """
 
     def __init__(self) -> None:
         self.seen = False
+        self.twice = False
         self._before: Any = None
 
     def __enter__(self) -> _Interrupts:
@@ -153,16 +163,33 @@ class _Interrupts:
         return reported
 
     def _note(self, *signal_and_frame: object) -> None:
-        if self.seen:  # a second time: now
+        if self.seen:
+            self.twice = True
             raise KeyboardInterrupt
         self.seen = True
+
+
+@contextlib.contextmanager
+def _deaf_children() -> Iterator[None]:
+    """Processes begun here do not hear Ctrl-C, which a terminal sends to all of them: the parent says when to stop.
+
+    They inherit what is blocked, so it holds from their first moment on, while they are still importing.
+    """
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 _worker: dict[str, Any] = {}
 
 
 def _begin_worker(messages: Any, stop: Any) -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent says when to stop
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # where nothing can be blocked
     _worker.update(messages=messages, stop=stop)
 
 

@@ -99,6 +99,8 @@ def plot_panels(
     notes
         Lines below a panel's title.
     """
+    if not any(panels.values()):
+        raise ValueError("there is no result to plot")
     across = columns or min(len(panels), 3)
     down = -(-len(panels) // across)
     figure, axes = new_figure(down, across, sharey="row")

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -128,8 +129,9 @@ class Result:
         """
         import polars
 
-        target = Path(path).with_suffix(".parquet")
+        target = _table_path(path)
         target.parent.mkdir(parents=True, exist_ok=True)
+        target.with_suffix(".json").unlink(missing_ok=True)
         table = polars.DataFrame(
             {
                 "run": np.repeat(np.arange(self.runs, dtype=np.int32), len(self.changes)),
@@ -149,7 +151,8 @@ class Result:
             "summary": self.summary(),
         }
         partial = target.with_suffix(".json.partial")
-        partial.write_text(json.dumps(told, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+        text = json.dumps(_each(told, _told), indent=1, ensure_ascii=False, allow_nan=False)
+        partial.write_text(text + "\n", encoding="utf-8")
         partial.replace(target.with_suffix(".json"))
         return target
 
@@ -158,8 +161,8 @@ class Result:
         """What `to_parquet` wrote."""
         import polars
 
-        target = Path(path).with_suffix(".parquet")
-        told = json.loads(target.with_suffix(".json").read_text(encoding="utf-8"))
+        target = _table_path(path)
+        told = _each(json.loads(target.with_suffix(".json").read_text(encoding="utf-8")), _heard)
         if told.get("format") != _FORMAT:
             raise ValueError(f"{target} was written by another version of Tacit")
         table = polars.read_parquet(target)
@@ -188,3 +191,28 @@ class Result:
             settings=settings,
             statement=parts[0].statement,
         )
+
+
+def _table_path(path: Path | str) -> Path:
+    """A name may have dots in it, such as joint-0.5."""
+    given = Path(path)
+    known = given.suffix in (".parquet", ".json")
+    return given.with_suffix(".parquet") if known else given.with_name(f"{given.name}.parquet")
+
+
+def _each(value: Any, change: Callable[[Any], Any]) -> Any:
+    """Every leaf of nested dictionaries and lists, changed."""
+    if isinstance(value, Mapping):
+        return {key: _each(item, change) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_each(item, change) for item in value]
+    return change(value)
+
+
+def _told(value: Any) -> Any:
+    """JSON has no word for infinity, and other readers refuse Python's own."""
+    return "∞" if value == math.inf else value
+
+
+def _heard(value: Any) -> Any:
+    return math.inf if value == "∞" else value

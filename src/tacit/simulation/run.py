@@ -6,13 +6,16 @@ policy is evaluated once, exactly. What is kept is one number per run and policy
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import itertools
 import json
+import re
 import sys
 import time
 import warnings
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -85,9 +88,10 @@ def simulate(
     """
     if agent.spec != world.spec:
         raise ValueError(f"the agent was made for {agent.spec}, and the world is {world.spec}")
+    runs, seed = _whole("runs", runs, least=1), _whole("seed", seed, least=0)
     chosen = engine_of(engine)
-    parts = min(chosen.workers, runs)
-    bounds = [round(runs * part / parts) for part in range(parts + 1)]
+    bounds = _bounds(runs, chosen.workers, None if checkpoint is None else Path(checkpoint))
+    parts = len(bounds) - 1
     tasks = [
         _Part(
             agent=agent,
@@ -118,7 +122,7 @@ def simulate(
                 raise
     joined = Result.joined([done[number] for number in range(parts)], settings)
     if interrupted:
-        kept = "" if checkpoint is None else f"; {checkpoint} goes on from there"
+        kept = "" if checkpoint is None or not joined.interrupted else f"; {checkpoint} goes on from there"
         sys.stderr.write(
             f"Stopped after {joined.episodes:,} of {agent.episodes:,} episodes: the result covers these{kept}.\n"
         )
@@ -133,8 +137,8 @@ def settings_of(agent: Agent, world: RolloutSource, *, runs: int, seed: int) -> 
     return {
         "agent": agent.to_json(),
         "world": {"name": getattr(world, "name", type(world).__name__), "fingerprint": fingerprint(world)},
-        "runs": runs,
-        "seed": seed,
+        "runs": int(runs),
+        "seed": int(seed),
         "versions": {
             "tacit": tacit.__version__,
             "numpy": np.__version__,
@@ -155,12 +159,38 @@ def fingerprint(world: RolloutSource) -> str:
         digest.update(type(world.rewards).__name__.encode())
     else:
         digest.update(repr(world).encode())
+        digest.update(repr(getattr(getattr(world, "env", None), "spec", None)).encode())  # with its keyword arguments
     return digest.hexdigest()[:16]
 
 
 def _arrays_of(law: Any) -> list[NDArray[Any]]:
-    """All the numbers in a reward law, in the order of their names."""
-    return [np.asarray(value) for _, value in sorted(vars(law).items()) if isinstance(value, np.ndarray | float | int)]
+    """All that a reward law consists of, in the order of its names; not what it has computed from that."""
+    own = {name: value for name, value in sorted(vars(law).items()) if not _is_cached(law, name)}
+    return [value if isinstance(value, np.ndarray) else np.array(repr(value)) for value in own.values()]
+
+
+def _is_cached(law: Any, name: str) -> bool:
+    return isinstance(getattr(type(law), name, None), cached_property)
+
+
+def _whole(name: str, value: Any, *, least: int) -> int:
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
+        raise ValueError(f"{name} must be a whole number of at least {least}; got {value!r}")
+    return int(value)
+
+
+def _bounds(runs: int, workers: int, checkpoint: Path | None) -> list[int]:
+    """Where the runs are cut into parts: as they were before, if there are files to go on from."""
+    if checkpoint is not None:
+        named = re.compile(re.escape(checkpoint.name) + r"\.(\d+)-(\d+)")
+        saved = [named.fullmatch(file.name) for file in checkpoint.parent.glob("*.*")]
+        ends = {int(end) for match in saved if match for end in match.groups()}
+        if ends or checkpoint.exists():
+            if max(ends, default=0) > runs:
+                raise ValueError(f"{checkpoint} is of another simulation; name another checkpoint, or remove it")
+            return sorted({0, runs, *(() if checkpoint.exists() else ends)})
+    parts = min(workers, runs)
+    return [round(runs * part / parts) for part in range(parts + 1)]
 
 
 def _part_of(checkpoint: Path, first: int, last: int, runs: int) -> Path:
@@ -185,12 +215,10 @@ def play(part: _Part, report: Report) -> Result:
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always", NothingLearnt)
         game = _Game(part)
-        try:
-            game.play(report)
-        except KeyboardInterrupt:
-            game.save()
-        else:
+        if game.play(report):
             game.forget()
+        else:
+            game.save()
     nothing = [str(warning.message) for warning in said if issubclass(warning.category, NothingLearnt)]
     for warning in said:
         if not issubclass(warning.category, NothingLearnt):
@@ -210,19 +238,23 @@ class _Game:
         self._played = 0
         self._changes: list[int] = []
         self._values: list[NDArray[np.float64]] = []
-        self._before: NDArray[np.float64] = np.empty((part.runs, 0))
+        self._valued = -1  # the update after which a policy was last valued
         saved = part.checkpoint is not None and part.checkpoint.exists()
         self._session: Session = self._resumed() if saved else self._started()
         self._saved_at = time.monotonic()
 
-    def play(self, report: Report) -> None:
-        """Whole batches, each rolled out in pieces; returns after the last episode."""
+    def play(self, report: Report) -> bool:
+        """Whole batches, each rolled out in pieces, to the last episode; False if told to stop by `report`.
+
+        There, nothing is half done. An interrupt anywhere else goes up, and what was saved before stays.
+        """
         agent, world, session, streams = self._part.agent, self._part.world, self._session, self._streams
         total, chunk = agent.episodes, self._chunk
         heard = time.monotonic()
         while self._played < total:
             policy, due = session.policy, session.due
-            if self._exact:
+            if self._exact and self._valued != session.updates:  # once, also if it is resumed in the batch's middle
+                self._valued = session.updates
                 self._changes.append(self._played)
                 self._values.append(world.policy_values(policy))  # type: ignore[attr-defined]
             while self._played < due:
@@ -236,10 +268,15 @@ class _Game:
                 now = time.monotonic()
                 if now - heard > _SECONDS_BETWEEN_REPORTS:
                     heard = now
-                    report(self._played / total)
+                    try:
+                        report(self._played / total)
+                    except KeyboardInterrupt:
+                        return self._played == total
                     if self._part.checkpoint is not None and now - self._saved_at > self._part.every:
                         session = self._session = self.save()
-        report(1.0)
+        with contextlib.suppress(KeyboardInterrupt):  # too late
+            report(1.0)
+        return True
 
     def result(self, nothing_learnt: str) -> Result:
         """Of the episodes played."""
@@ -267,6 +304,7 @@ class _Game:
             "session": session,
             "streams": self._streams.state(),
             "played": self._played,
+            "valued": self._valued,
         }
         partial = path.with_name(f"{path.name}.partial")
         partial.unlink(missing_ok=True)
@@ -296,7 +334,7 @@ class _Game:
         if meta["settings"] != self._settings():
             raise ValueError(f"{path} is of another simulation; name another checkpoint, or remove it")
         self._streams.restore(meta["streams"])
-        self._played = meta["played"]
+        self._played, self._valued = meta["played"], meta["valued"]
         self._changes = [int(change) for change in arrays.pop("curve/changes")]
         self._values = list(arrays.pop("curve/values").T)
         return self._part.agent.resumed_session(arrays, meta["session"], self._streams.policy.take)

@@ -10,11 +10,12 @@ import hashlib
 import itertools
 import json
 import sys
+import traceback
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tacit.learners import NothingLearnt
 from tacit.mdp.rollouts import RolloutSource
@@ -66,14 +67,19 @@ def grid(
     """
     kinds = list(agents) if isinstance(agents, Sequence) else [agents]
     places = list(worlds) if isinstance(worlds, Sequence) else [worlds]
+    called: list[str] = []
+    for world in places:
+        called.append(_another(str(getattr(world, "name", world)), called))
     axes = {name: value for name, value in settings.items() if isinstance(value, list)}
     fixed = {name: value for name, value in settings.items() if name not in axes}
     cells = []
-    for kind, world, values in itertools.product(kinds, places, itertools.product(*axes.values())):
+    for kind, (world, name), values in itertools.product(
+        kinds, zip(places, called, strict=True), itertools.product(*axes.values())
+    ):
         chosen = dict(zip(axes, values, strict=True))
         labels = {"agent": kind.__name__} if len(kinds) > 1 else {}
         if len(places) > 1:
-            labels["world"] = str(getattr(world, "name", world))
+            labels["world"] = name
         labels |= {name: str(value) for name, value in chosen.items() if len(axes[name]) > 1}
         cells.append(Cell(agent=kind(world.spec, **fixed, **chosen), world=world, labels=labels))
     return cells
@@ -102,7 +108,8 @@ class Sweep:
         for cell, result in zip(self.cells, self.results, strict=True):
             panel = ", ".join(cell.labels[name] for name in chosen if name in cell.labels)
             curve = ", ".join(value for name, value in cell.labels.items() if name not in chosen)
-            found.setdefault(panel, {})[curve or type(cell.agent).__name__] = result
+            curves = found.setdefault(panel, {})
+            curves[_another(curve or type(cell.agent).__name__, curves)] = result
         return found
 
     def plot(self, *, by: str | Sequence[str] | None = None, **options: Any) -> Figure:
@@ -139,10 +146,17 @@ def sweep(
     Returns
     -------
     The finished cells: all of them, or after Ctrl-C those that were finished, with a word on stderr.
+
+    Raises
+    ------
+    RuntimeError
+        Cells have failed: it names them and says why. The others have been run all the same, and are kept.
     """
     wanted, home = list(cells), Path(folder)
     home.mkdir(parents=True, exist_ok=True)
-    files = [home / f"{_slug(cell.name)}-{_fingerprint(cell, runs, seed)}.parquet" for cell in wanted]
+    prints = [_fingerprint(cell, runs, seed) for cell in wanted]
+    named = {own: _file(home, cell, own) for own, cell in reversed(list(zip(prints, wanted, strict=True)))}
+    files = [named[own] for own in prints]
     missing = {
         file: _Task(cell, runs, seed, file) for cell, file in zip(wanted, files, strict=True) if not _is_whole(file)
     }
@@ -156,6 +170,7 @@ def sweep(
     total = sum(map(_cost, tasks)) or 1.0
     shares = dict.fromkeys(range(len(tasks)), 0.0)
     untaught: list[str] = []
+    failed: list[tuple[str, str]] = []
     interrupted = False
     with progress_of(progress, f"{len(tasks)} of {len(wanted)} cells") as bar:
 
@@ -164,10 +179,12 @@ def sweep(
             bar.update(sum(_cost(tasks[n]) * part for n, part in shares.items()) / total)
 
         try:
-            for number, nothing_learnt in engine_of(engine).map(_run, tasks, heard=heard):
+            for number, outcome in engine_of(engine).map(_run, tasks, heard=heard):
                 heard(number, 1.0)
-                if nothing_learnt:
+                if outcome.nothing_learnt:
                     untaught.append(tasks[number].cell.name)
+                if outcome.error:
+                    failed.append((tasks[number].cell.name, outcome.error))
         except KeyboardInterrupt:
             interrupted = True
     finished = [(cell, file) for cell, file in zip(wanted, files, strict=True) if _is_whole(file)]
@@ -186,6 +203,12 @@ def sweep(
         warnings.warn(
             f"nothing was learnt in {len(untaught)} cells: {'; '.join(untaught)}", NothingLearnt, stacklevel=2
         )
+    if failed:
+        reasons = "; ".join(f"{name}: {error.strip().splitlines()[-1]}" for name, error in failed)
+        error = RuntimeError(f"{len(failed)} of {len(wanted)} cells failed, the others are kept. {reasons}")
+        for name, trace in failed:
+            error.add_note(f"In {name}:\n{trace}")
+        raise error
     return found
 
 
@@ -197,23 +220,36 @@ class _Task:
     file: Path
 
 
-def _run(task: _Task, report: Report) -> bool:
+class _Outcome(NamedTuple):
+    """Of a cell, whose result is in its files."""
+
+    nothing_learnt: bool = False
+    error: str = ""
+
+
+def _run(task: _Task, report: Report) -> _Outcome:
     """Run a cell to its end and write its files; an interrupted one leaves none, but a checkpoint."""
-    with warnings.catch_warnings(record=True) as said:
-        warnings.simplefilter("always")
-        result = simulate(
-            task.cell.agent,
-            task.cell.world,
-            runs=task.runs,
-            seed=task.seed,
-            engine=_Here(report),
-            progress=False,
-            checkpoint=task.file.with_suffix(".checkpoint"),
-        )
-    if result.interrupted:
-        raise KeyboardInterrupt
-    result.to_parquet(task.file)
-    return any(issubclass(warning.category, NothingLearnt) for warning in said)
+    try:
+        with warnings.catch_warnings(record=True) as said:
+            warnings.simplefilter("always", NothingLearnt)
+            result = simulate(
+                task.cell.agent,
+                task.cell.world,
+                runs=task.runs,
+                seed=task.seed,
+                engine=_Here(report),
+                progress=False,
+                checkpoint=task.file.with_suffix(".checkpoint"),
+            )
+        if result.interrupted:
+            raise KeyboardInterrupt
+        result.to_parquet(task.file)
+    except Exception:  # one cell's failure is not the others'
+        return _Outcome(error=traceback.format_exc())
+    for warning in said:
+        if not issubclass(warning.category, NothingLearnt):
+            warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)
+    return _Outcome(nothing_learnt=any(issubclass(warning.category, NothingLearnt) for warning in said))
 
 
 class _Here:
@@ -230,11 +266,25 @@ class _Here:
             yield number, function(task, self._report)
 
 
+def _another(name: str, others: Container[str]) -> str:
+    """The name, numbered if others have it already."""
+    names = itertools.chain([name], (f"{name} ({number})" for number in itertools.count(2)))
+    return next(each for each in names if each not in others)
+
+
 def _cost(task: _Task) -> float:
     """A guess, for the order and the progress bar: what changes with every episode costs most."""
     agent = task.cell.agent
     often = 20.0 if getattr(agent, "schedule", "") == "every-episode" else 1.0
     return float(agent.episodes * task.runs * often)
+
+
+def _file(home: Path, cell: Cell, fingerprint: str) -> Path:
+    """By its fingerprint alone if it is there, or begun: labels change with the grid around a cell."""
+    for suffix in (".json", ".checkpoint"):
+        for known in sorted(home.glob(f"*{fingerprint}{suffix}")):
+            return known.with_suffix(".parquet")
+    return home / f"{_slug(cell.name)}-{fingerprint}.parquet"
 
 
 def _fingerprint(cell: Cell, runs: int, seed: int) -> str:

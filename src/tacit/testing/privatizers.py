@@ -28,16 +28,13 @@ from numpy.typing import NDArray
 from tacit.privacy.noise import NoiseSource, SecureNoise, SimulationNoise
 from tacit.privacy.statements import Statement
 from tacit.privatizers import BudgetExhausted, PrivatizationError, Privatizer, VaultError
+from tacit.testing.failures import ConformanceError, raises, require
 from tacit.testing.people import People
 from tacit.testing.probe import ProbeNoise, noise_depends_on_data, worst_loss
 
-__all__ = ["CHECKS", "ConformanceError", "Subject", "check_privatizer"]
+__all__ = ["CHECKS", "Subject", "check_privatizer"]
 
 LENGTHS = (1, 2, 3, 4, 5, 8)
-
-
-class ConformanceError(AssertionError):
-    """What a privatizer got wrong."""
 
 
 class Make(Protocol):
@@ -102,10 +99,10 @@ def check_privacy_loss(subject: Subject) -> None:
 
             loss, reach, draws = worst_loss(outputs, people, calm=people[-1], removal=removal)
             some = people[:: max(1, len(people) // 4)]
-            _require(
+            require(
                 not noise_depends_on_data(outputs, some, reach, draws), f"K = {episodes}: the noise depends on the data"
             )
-            _require(
+            require(
                 math.isfinite(loss.rho),
                 f"K = {episodes}: replacing user {place + 1} moves releases in a way that no noise covers",
             )
@@ -113,13 +110,13 @@ def check_privacy_loss(subject: Subject) -> None:
             spent, allowed = (loss.epsilon, promised.epsilon) if pure else (loss.rho, promised.rho)
             assert spent is not None
             assert allowed is not None
-            _require(
+            require(
                 spent <= allowed * (1 + 1e-9),
                 f"K = {episodes}: replacing user {place + 1} costs {spent:.6g}, and the statement says {allowed:.6g}",
             )
             largest = max(largest, spent / allowed)
             _check_cells_apart(reach, subject)
-        _require(
+        require(
             largest >= subject.tightness,
             f"K = {episodes}: the worst pair uses up only {largest:.0%} of the loss: more noise than is needed",
         )
@@ -141,7 +138,7 @@ def check_lattice(subject: Subject) -> None:
     units = np.where(reach == 0.0, np.inf, np.abs(reach)).min(axis=1)
     for person in [*subject.people.between(), *subject.people.some(3, seed=5)]:
         steps = (outputs(ProbeNoise(whole=True), person) - quiet) / units
-        _require(
+        require(
             bool((np.abs(steps - np.rint(steps)) < 1e-6).all()),
             "whole noise is added to numbers that are not whole: the low bits of a release are the data's",
         )
@@ -159,7 +156,7 @@ def check_batches(subject: Subject) -> None:
         _feed(subject, single, people)
         batch.observe(subject.people.batch(people, 1))
         found, expected = (subject.people.numbers(privatizer.release()) for privatizer in (batch, single))
-        _require(
+        require(
             np.allclose(found, expected, atol=1e-3), f"K = {episodes}: one batch is released otherwise than one by one"
         )
 
@@ -174,7 +171,7 @@ def check_infinite_epsilon(subject: Subject) -> None:
     expected = subject.people.counted(release, people[: release.episodes])
     found = subject.people.numbers(release)
     if subject.additive:
-        _require(
+        require(
             np.allclose(found, expected, atol=1e-3), f"at ε = 10⁹ a release is off by {abs(found - expected).max()}"
         )
         return
@@ -183,7 +180,7 @@ def check_infinite_epsilon(subject: Subject) -> None:
     privatizer.observe(subject.people.batch(people, runs))
     values = subject.people.numbers(privatizer.release())
     score = (values.mean(axis=0) - expected[0]) / (values.std(axis=0) / math.sqrt(runs) + 1e-12)
-    _require(abs(score).max() < 6.0, f"an estimate is biased: {abs(score).max():.1f} standard errors off")
+    require(abs(score).max() < 6.0, f"an estimate is biased: {abs(score).max():.1f} standard errors off")
 
 
 def check_errors(subject: Subject) -> None:
@@ -199,10 +196,8 @@ def check_errors(subject: Subject) -> None:
         if name == "vector":
             values = values * release.vector_weight
         spread = float(np.sqrt((values**2).mean()))
-        _require(spread <= 1.05 * law.std, f"{name}: declared std {law.std:.4g}, found {spread:.4g}")
-        _require(
-            not subject.additive or spread >= 0.95 * law.std, f"{name}: declared {law.std:.4g}, found {spread:.4g}"
-        )
+        require(spread <= 1.05 * law.std, f"{name}: declared std {law.std:.4g}, found {spread:.4g}")
+        require(not subject.additive or spread >= 0.95 * law.std, f"{name}: declared {law.std:.4g}, found {spread:.4g}")
 
 
 def check_independence(subject: Subject) -> None:
@@ -211,11 +206,11 @@ def check_independence(subject: Subject) -> None:
     privatizer = subject.make(episodes=4, runs=runs, noise=SimulationNoise(2), epsilon=None)
     privatizer.observe(subject.people.batch([subject.people.nobody()] * 4, runs))
     values = subject.people.numbers(privatizer.release())
-    _require(len(np.unique(values, axis=0)) > 0.99 * runs, "two runs have the same noise")
+    require(len(np.unique(values, axis=0)) > 0.99 * runs, "two runs have the same noise")
     if subject.additive:
         first = values[:, : _independent_cells(subject, privatizer)]
         correlation = np.corrcoef(first.T) - np.eye(first.shape[1])
-        _require(abs(correlation).max() < 6 / math.sqrt(runs), f"cells are correlated by {abs(correlation).max():.2f}")
+        require(abs(correlation).max() < 6 / math.sqrt(runs), f"cells are correlated by {abs(correlation).max():.2f}")
 
 
 def check_seeds(subject: Subject) -> None:
@@ -226,9 +221,9 @@ def check_seeds(subject: Subject) -> None:
         privatizer.observe(subject.people.batch(subject.people.some(5, seed=0), runs))
         return np.asarray(subject.people.numbers(privatizer.release()))
 
-    _require(np.array_equal(released(5, 2), released(5, 2)), "the same seed gave two different releases")
-    _require(not np.allclose(released(5, 2), released(6, 2)), "two seeds gave the same release")
-    _require(np.array_equal(released(5, 1)[0], released(5, 3)[0]), "run 1 depends on how many runs there are")
+    require(np.array_equal(released(5, 2), released(5, 2)), "the same seed gave two different releases")
+    require(not np.allclose(released(5, 2), released(6, 2)), "two seeds gave the same release")
+    require(np.array_equal(released(5, 1)[0], released(5, 3)[0]), "run 1 depends on how many runs there are")
 
 
 def check_save_and_load(subject: Subject) -> None:
@@ -243,14 +238,14 @@ def check_save_and_load(subject: Subject) -> None:
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "state.npz"
             broken.save(path)
-            _raises(PrivatizationError, lambda b=broken: b.release(), "a saved privatizer went on")  # type: ignore[misc]
+            raises(PrivatizationError, lambda b=broken: b.release(), "a saved privatizer went on")  # type: ignore[misc]
             loaded = load(path)
-            _raises(VaultError, lambda p=path: load(p), "a file was loaded twice")  # type: ignore[misc]
-        _require(np.array_equal(before, subject.people.numbers(loaded.release())), "loading changed what was released")
+            raises(VaultError, lambda p=path: load(p), "a file was loaded twice")  # type: ignore[misc]
+        require(np.array_equal(before, subject.people.numbers(loaded.release())), "loading changed what was released")
         _feed(subject, loaded, people[cut:])
         after = subject.people.numbers(loaded.release())
-        _require(np.array_equal(after, subject.people.numbers(straight.release())), "a restart changed later releases")
-        _require(loaded.statement == straight.statement, "a restart changed the statement")
+        require(np.array_equal(after, subject.people.numbers(straight.release())), "a restart changed later releases")
+        require(loaded.statement == straight.statement, "a restart changed the statement")
 
 
 def check_silence(subject: Subject) -> None:
@@ -258,13 +253,13 @@ def check_silence(subject: Subject) -> None:
     ordinary = subject.people.some(1, seed=0)[0]
     for person in subject.people.strangers():
         heard, released = _overhear(subject, [person, ordinary])
-        _require(not heard, f"a strange episode could be heard: {heard}")
+        require(not heard, f"a strange episode could be heard: {heard}")
         _, nobody = _overhear(subject, [subject.people.nobody(), ordinary])
-        _require(np.array_equal(released, nobody), "an unreadable episode is told from an empty one")
+        require(np.array_equal(released, nobody), "an unreadable episode is told from an empty one")
     for sent, read in subject.people.clamped():
         heard, released = _overhear(subject, [sent, ordinary])
-        _require(not heard, f"a value out of range could be heard: {heard}")
-        _require(
+        require(not heard, f"a value out of range could be heard: {heard}")
+        require(
             np.array_equal(released, _overhear(subject, [read, ordinary])[1]), "a value out of range is not clamped"
         )
 
@@ -282,8 +277,8 @@ def check_schedule(subject: Subject) -> None:
             return seen
 
         ordinary = calendar(subject.people.some(episodes, seed=3))
-        _require(ordinary == calendar([subject.people.nobody()] * episodes), "the schedule depends on who comes")
-        _require([users for users, _ in ordinary] == list(range(1, episodes + 1)), "users are not counted one by one")
+        require(ordinary == calendar([subject.people.nobody()] * episodes), "the schedule depends on who comes")
+        require([users for users, _ in ordinary] == list(range(1, episodes + 1)), "users are not counted one by one")
 
 
 def check_budget(subject: Subject) -> None:
@@ -293,12 +288,12 @@ def check_budget(subject: Subject) -> None:
         _feed(subject, privatizer, subject.people.some(episodes, seed=0))
         before = subject.people.numbers(privatizer.release())
         person = subject.people.batch([subject.people.nobody()], 1)
-        _raises(BudgetExhausted, lambda p=privatizer, x=person: p.observe(x), "a user too many was taken in")  # type: ignore[misc]
-        _require(np.array_equal(before, subject.people.numbers(privatizer.release())), "a refused user left a trace")
+        raises(BudgetExhausted, lambda p=privatizer, x=person: p.observe(x), "a user too many was taken in")  # type: ignore[misc]
+        require(np.array_equal(before, subject.people.numbers(privatizer.release())), "a refused user left a trace")
         fresh = _make(subject, episodes)
         crowd = subject.people.batch([subject.people.nobody()] * (episodes + 1), 1)
-        _raises(BudgetExhausted, lambda p=fresh, x=crowd: p.observe(x), "a batch too large was taken in")  # type: ignore[misc]
-        _require(fresh.users == 0, "a refused batch was taken in part")
+        raises(BudgetExhausted, lambda p=fresh, x=crowd: p.observe(x), "a batch too large was taken in")  # type: ignore[misc]
+        require(fresh.users == 0, "a refused batch was taken in part")
 
 
 def check_statement(subject: Subject) -> None:
@@ -306,16 +301,16 @@ def check_statement(subject: Subject) -> None:
     for noise in (SecureNoise(), SimulationNoise(0)):
         privatizer = subject.make(episodes=5, runs=1, noise=noise, epsilon=None)
         statement = privatizer.statement
-        _require(Statement.from_json(statement.to_json()) == statement, "a statement does not survive JSON")
-        _require(statement.protects == noise.protects, "a statement is wrong about who draws the noise")
-        _require(("no privacy" in str(statement).split("\n")[0]) == (not noise.protects), "a headline misleads")
+        require(Statement.from_json(statement.to_json()) == statement, "a statement does not survive JSON")
+        require(statement.protects == noise.protects, "a statement is wrong about who draws the noise")
+        require(("no privacy" in str(statement).split("\n")[0]) == (not noise.protects), "a headline misleads")
         for name, calibration in statement.calibrations.items():
-            _require(calibration.recomputed() == calibration.loss, f"{name}: the loss is not that of the noise")
+            require(calibration.recomputed() == calibration.loss, f"{name}: the loss is not that of the noise")
         exact = statement.rule == "exact"
         kept = statement.committed.keeps(statement.guarantee)
-        _require(kept or not exact, "the guarantee is not what the noise keeps")
-        _require(statement.holds == (kept and noise.protects), "a statement claims what does not hold")
-        _require(privatizer.statement.spent.rho == 0, "budget is spent before anything was released")
+        require(kept or not exact, "the guarantee is not what the noise keeps")
+        require(statement.holds == (kept and noise.protects), "a statement claims what does not hold")
+        require(privatizer.statement.spent.rho == 0, "budget is spent before anything was released")
     if subject.additive:
         probe = ProbeNoise()
         privatizer = _make(subject, 5, noise=probe)
@@ -323,7 +318,7 @@ def check_statement(subject: Subject) -> None:
         told = [calibration.scale for calibration in privatizer.statement.calibrations.values()]
         for draw in probe.draws:
             shifts = [math.log2(draw.scale / scale) for scale in told]
-            _require(
+            require(
                 any(abs(shift - round(shift)) < 1e-9 for shift in shifts),
                 f"noise of scale {draw.scale} was drawn, and the statement tells {told}",
             )
@@ -374,7 +369,7 @@ def _check_cells_apart(reach: NDArray[np.float64], subject: Subject) -> None:
     own = _independent_cells(subject, privatizer)
     by_cell = np.abs(reach.reshape(-1, numbers, reach.shape[1])).sum(axis=0) if reach.shape[0] >= numbers else None
     if by_cell is not None and own > 1:
-        _require(bool(((by_cell[:own] > 1e-12).sum(axis=0) <= 1).all()), "one noise reaches several cells")
+        require(bool(((by_cell[:own] > 1e-12).sum(axis=0) <= 1).all()), "one noise reaches several cells")
 
 
 def _check_loss_by_sampling(subject: Subject, runs: int = 50_000) -> None:
@@ -402,12 +397,12 @@ def _check_loss_by_sampling(subject: Subject, runs: int = 50_000) -> None:
                     low = float(beta.ppf(alpha, count, runs - count + 1))
                     high = float(beta.ppf(1 - alpha, right.get(value, 0) + 1, runs - right.get(value, 0)))
                     worst = max(worst, math.log(max(low, 1e-300) / high))
-    _require(
+    require(
         worst <= promised,
         f"a single number tells two people apart by ε ≥ {worst:.3f}; the statement says {promised:.3f}",
     )
     worst = max(_told_apart(one, other) for one in samples for other in samples if one is not other)
-    _require(
+    require(
         worst <= promised,
         f"all numbers together tell two people apart by ε ≥ {worst:.3f}; the statement says {promised:.3f}",
     )
@@ -461,16 +456,3 @@ def _overhear(subject: Subject, people: list[Any]) -> tuple[str, NDArray[np.floa
         root.removeHandler(listener)
         root.setLevel(level)
     return "; ".join([*(str(w.message) for w in warned), *records, printed.getvalue()]).strip("; "), released
-
-
-def _require(holds: bool | np.bool_, message: str) -> None:
-    if not holds:
-        raise ConformanceError(message)
-
-
-def _raises(expected: type[Exception], action: Callable[[], Any], message: str) -> None:
-    try:
-        action()
-    except expected:
-        return
-    raise ConformanceError(message)

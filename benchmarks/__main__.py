@@ -6,23 +6,31 @@ import os
 for library in ("OMP", "OPENBLAS", "MKL"):
     os.environ.setdefault(f"{library}_NUM_THREADS", "1")
 
+import argparse  # noqa: E402
 import sys  # noqa: E402
 import time  # noqa: E402
 
+from benchmarks import online_rows, rows  # noqa: E402
 from benchmarks.measure import Row, table  # noqa: E402
-from benchmarks.rows import ALL, FULL  # noqa: E402
 
 
 def main() -> None:
     """Measure row by row, saying so on stderr, and print the table."""
-    begin, rows = time.perf_counter(), list[Row]()
-    for row in ALL:
-        print(f"{row.__name__} …", file=sys.stderr, flush=True)
-        rows += row(FULL)
-    print(table(rows))
+    every = {row.__name__: (row, module.FULL) for module in (rows, online_rows) for row in module.ALL}
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description="Speed and memory as ratios in one run.")
+    parser.add_argument("only", nargs="*", metavar="ROW", help=f"all, or some of: {', '.join(every)}")
+    names = parser.parse_args().only or list(every)
+    if unknown := set(names) - set(every):
+        parser.error(f"no row is called {', '.join(sorted(unknown))}")
+    begin, found = time.perf_counter(), list[Row]()
+    for name in names:
+        print(f"{name} …", file=sys.stderr, flush=True)
+        row, sizes = every[name]
+        found += row(sizes)
+    print(table(found))
     print(
-        f"\nOne core, {time.perf_counter() - begin:.0f} s. RiverSwim {FULL.states} × 2, H = {FULL.horizon}; "
-        f"in turns, best of {FULL.repeats}."
+        f"\nOne core but where two are named, {time.perf_counter() - begin:.0f} s. RiverSwim {rows.FULL.states} × 2, "
+        f"H = {rows.FULL.horizon}; in turns, best of {rows.FULL.repeats}."
     )
 
 

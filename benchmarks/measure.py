@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable
 from typing import NamedTuple
 
-TIMES, FASTER, MEMORY = "× the time", "× as fast", "× the memory"
+TIMES, FASTER, MEMORY, SECONDS = "× the time", "× as fast", "× the memory", "s"
 
 
 class Row(NamedTuple):

@@ -48,3 +48,38 @@ def exponentials(generators, buffer, times):
 def laplaces(generators, runs, size, scale):
     """The Laplace variables that NumPy has."""
     return np.stack([generator.laplace(scale=scale, size=size) for generator in generators[:runs]])
+
+
+def optimistic(visits, transitions, rewards, width, generator):
+    """UCB-VI's plan from counts (H, S, A) and (H, S, A, S): action values, and the greedy policy with random ties."""
+    horizon, states, _ = visits.shape
+    divisor = np.maximum(visits, 1.0)
+    means, kernel, bonus = rewards / divisor, transitions / divisor[..., None], width / np.sqrt(divisor)
+    q, values = np.empty_like(divisor), np.zeros(states)
+    for step in reversed(range(horizon)):
+        q[step] = np.clip(means[step] + kernel[step] @ values + bonus[step], 0.0, horizon - step)
+        values = q[step].max(axis=-1)
+    best = q == q.max(axis=-1, keepdims=True)
+    return q, (best * generator.random(q.shape)).argmax(axis=-1)
+
+
+def ucbvi(kernel, mean, start, horizon, episodes, width, generator):
+    """The exact value of the policy of each episode, replanned after every one. Kernel (S, A, S), mean (S, A)."""
+    states, actions = mean.shape
+    visits, rewards = np.zeros((horizon, states, actions)), np.zeros((horizon, states, actions))
+    transitions = np.zeros((horizon, states, actions, states))
+    every_kernel, every_mean = np.broadcast_to(kernel, transitions.shape), np.broadcast_to(mean, visits.shape)
+    cumulative, steps, found = np.cumsum(kernel, axis=-1), np.arange(horizon), np.empty(episodes)
+    for episode in range(episodes):
+        _, policy = optimistic(visits, transitions, rewards, width, generator)
+        found[episode] = start @ evaluate(every_kernel, every_mean, policy)[0]
+        path = np.empty(horizon + 1, dtype=np.int64)
+        path[0] = generator.choice(states, p=start)
+        for step, uniform in enumerate(generator.random(horizon)):
+            state = path[step]
+            path[step + 1] = np.searchsorted(cumulative[state, policy[step, state]], uniform, side="right")
+        here, chosen = path[:-1], policy[steps, path[:-1]]
+        visits[steps, here, chosen] += 1.0
+        rewards[steps, here, chosen] += mean[here, chosen]
+        transitions[steps, here, chosen, path[1:]] += 1.0
+    return found

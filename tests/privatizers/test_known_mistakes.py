@@ -225,6 +225,9 @@ class AsFloats:
     def __getattr__(self, name):
         return getattr(self.source, name)
 
+    def laplace(self, **kwargs):
+        return self.source.laplace(**kwargs).astype(self.dtype)
+
 
 class LastFirst(CentralPrivatizer):
     """Whoever comes in one batch is taken in the wrong order, across a release."""

@@ -27,13 +27,43 @@ def _output(dtype: object, dimensions: int) -> object:
 
 @njit(
     void(
+        _input(float64, 1),
+        _input(float64, 1),
+        float64,
+        float64,
+        float64,
+        float64,
+        _output(float64, 1),
+        _output(float64, 1),
+    ),
+    cache=True,
+    nogil=True,
+    error_model="numpy",
+)
+def _apart_from_next(
+    visits: _Floats,
+    rewards: _Floats,
+    half: float,
+    offset: float,
+    statistical: float,
+    privacy: float,
+    fixed: _Floats,
+    share: _Floats,
+) -> None:
+    """What of Q does not depend on V, (R̃ + b)/D + a/√D, and 1/D: of all cells at once, several at a time."""
+    for cell in range(visits.size):
+        seen = visits[cell]
+        divisor = seen + offset
+        divisor = 1.0 if divisor < 1.0 else divisor
+        share[cell] = 1.0 / divisor
+        fixed[cell] = (rewards[cell] + half * seen + privacy) / divisor + statistical / math.sqrt(divisor)
+
+
+@njit(
+    void(
         _input(float64, 3),
         _input(float64, 2),
         _input(float64, 2),
-        float64,
-        float64,
-        float64,
-        float64,
         _input(float64, 1),
         float64,
         _output(float64, 2),
@@ -43,35 +73,21 @@ def _output(dtype: object, dimensions: int) -> object:
     error_model="numpy",
     fastmath={"reassoc", "contract"},  # sums in any order; infinities and NaN stay what they are
 )
-def _one_step(
-    transitions: _Floats,
-    visits: _Floats,
-    rewards: _Floats,
-    half: float,
-    offset: float,
-    statistical: float,
-    privacy: float,
-    after: _Floats,
-    ceiling: float,
-    q: _Floats,
-) -> None:
-    """Q = clip(r̃ + P̃V + β, 0, ceiling) of one run and step."""
+def _one_step(transitions: _Floats, fixed: _Floats, share: _Floats, after: _Floats, ceiling: float, q: _Floats) -> None:
+    """Q = clip(r̃ + P̃V + β, 0, ceiling) of one run and step.
+
+    Choices without branches: noise would make the processor guess wrong half of the time. Written so that NaN comes
+    through: a broken release must not look like a value.
+    """
     states, actions = q.shape
     for state in range(states):
         for action in range(actions):
-            row = transitions[state, action]
             ahead = 0.0
             for next_state in range(states):
-                ahead += row[next_state] * after[next_state]
-            seen = visits[state, action]
-            divisor = max(1.0, seen + offset)
-            value = (rewards[state, action] + half * seen + ahead + privacy) / divisor
-            value += statistical / math.sqrt(divisor)
-            # Written so that NaN comes through: a broken release must not look like a value.
-            if value < 0.0:
-                value = 0.0
-            elif value > ceiling:
-                value = ceiling
+                ahead += transitions[state, action, next_state] * after[next_state]
+            value = fixed[state, action] + share[state, action] * ahead
+            value = 0.0 if value < 0.0 else value
+            value = ceiling if value > ceiling else value
             q[state, action] = value
 
 
@@ -109,46 +125,44 @@ def greedy_backups(
     """Optimistic value iteration: V = max_a Q; among the best actions, `ties` in [0, 1) chooses uniformly."""
     runs, horizon, states, actions = q.shape
     values = np.zeros(states)
+    fixed, share = np.empty_like(visits), np.empty_like(visits)
+    cells = visits.size
+    _apart_from_next(
+        visits.reshape(cells),
+        rewards.reshape(cells),
+        half,
+        offset,
+        statistical,
+        privacy,
+        fixed.reshape(cells),
+        share.reshape(cells),
+    )
     for run in range(runs):
-        informative[run] = False
+        below = False
         values[:] = 0.0
         for step in range(horizon - 1, -1, -1):
             table = step if transitions.shape[1] > 1 else 0
             ceiling = float(horizon - step)
-            _one_step(
-                transitions[run, table],
-                visits[run, table],
-                rewards[run, table],
-                half,
-                offset,
-                statistical,
-                privacy,
-                values,
-                ceiling,
-                q[run, step],
-            )
+            _one_step(transitions[run, table], fixed[run, table], share[run, table], values, ceiling, q[run, step])
             for state in range(states):
-                best, tied, first = -np.inf, 0, 0
+                best = q[run, step, state, 0]
+                for action in range(1, actions):
+                    value = q[run, step, state, action]
+                    best = value if (value > best) | np.isnan(value) else best
+                tied = 0
                 for action in range(actions):
                     value = q[run, step, state, action]
-                    informative[run] |= value < ceiling
-                    if value > best or np.isnan(value):
-                        best, tied, first = value, 1, action
-                    elif value == best:
-                        tied += 1
-                chosen = first
-                if tied == actions - first:  # as it is where nothing is known: no branch that chance decides
-                    chosen = first + int(ties[run, step, state] * tied)
-                elif tied > 1:
-                    wanted = int(ties[run, step, state] * tied)
-                    for action in range(first, actions):
-                        if q[run, step, state, action] == best:
-                            if wanted == 0:
-                                chosen = action
-                                break
-                            wanted -= 1
+                    tied += value == best
+                    below |= value < ceiling
+                wanted = int(ties[run, step, state] * tied)
+                chosen = 0
+                for action in range(actions):
+                    equal = q[run, step, state, action] == best
+                    chosen = action if equal & (wanted == 0) else chosen
+                    wanted -= equal
                 policy[run, step, state] = chosen
                 values[state] = best
+        informative[run] = below
 
 
 @njit(
@@ -183,30 +197,32 @@ def policy_backups(
     """Optimistic policy evaluation: V = ⟨Q, π⟩."""
     runs, horizon, states, actions = q.shape
     values = np.zeros(states)
+    fixed, share = np.empty_like(visits), np.empty_like(visits)
+    cells = visits.size
+    _apart_from_next(
+        visits.reshape(cells),
+        rewards.reshape(cells),
+        half,
+        offset,
+        statistical,
+        privacy,
+        fixed.reshape(cells),
+        share.reshape(cells),
+    )
     for run in range(runs):
-        informative[run] = False
+        below = False
         values[:] = 0.0
         for step in range(horizon - 1, -1, -1):
             table = step if transitions.shape[1] > 1 else 0
             ceiling = float(horizon - step)
-            _one_step(
-                transitions[run, table],
-                visits[run, table],
-                rewards[run, table],
-                half,
-                offset,
-                statistical,
-                privacy,
-                values,
-                ceiling,
-                q[run, step],
-            )
+            _one_step(transitions[run, table], fixed[run, table], share[run, table], values, ceiling, q[run, step])
             for state in range(states):
                 value = 0.0
                 for action in range(actions):
-                    informative[run] |= q[run, step, state, action] < ceiling
+                    below |= q[run, step, state, action] < ceiling
                     value += q[run, step, state, action] * policy[run, step, state, action]
                 values[state] = value
+        informative[run] = below
 
 
 @njit(void(_input(float64, 2), _output(float64, 2)), cache=True, nogil=True, error_model="numpy")

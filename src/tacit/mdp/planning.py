@@ -128,13 +128,15 @@ def optimal(
     return Solution(values, q)
 
 
-def evaluate(kernel: Kernel, rewards: NDArray[np.float64], policy: ArrayLike) -> NDArray[np.float64]:
+def evaluate(
+    kernel: Kernel, rewards: NDArray[np.float64], policy: ArrayLike, *, horizon: int | None = None
+) -> NDArray[np.float64]:
     """Compute the exact values (R, H+1, S) of a policy, (R|1, H, S) or stochastic (R|1, H, S, A).
 
-    Kernel and rewards are those of `optimal`; the horizon is the policy's.
+    Kernel and rewards are those of `optimal`; the horizon is the policy's, which must be `horizon` if that is given.
     """
     states, actions = rewards.shape[-2:]
-    table = as_policy(policy, states=states, actions=actions)
+    table = as_policy(policy, states=states, actions=actions, horizon=horizon)
     horizon = table.shape[1]
     runs, states, actions = _sizes(kernel, rewards, horizon, table.shape[0])
     values = np.zeros((runs, horizon + 1, states))
@@ -234,7 +236,9 @@ def as_policy(
             raise ValueError(
                 f"a deterministic policy is (R, H, S) = (R, {horizon or 'H'}, {states}); got {given.shape}"
             )
-        if given.size and not (given.min() >= 0 and given.max() < actions):
+        if (
+            given.size and not given.view(f"u{given.itemsize}").max() < actions
+        ):  # no whole number below 0 is small there
             raise ValueError(f"actions are 0..{actions - 1}; the policy has {given.min()}..{given.max()}")
         return np.ascontiguousarray(given, dtype=np.int32)
     if given.dtype.kind != "f":

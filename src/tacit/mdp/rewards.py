@@ -129,15 +129,18 @@ class _CellLaw(RewardLaw):
     ) -> NDArray[np.float64]:
         """Turn uniforms in [0, 1), (…, self.uniforms), into rewards (…); the indices broadcast to (…)."""
         steps, states, actions = self.mean.shape
-        cells = np.asarray(state) * np.intp(actions) + action
+        cells = np.multiply(state, actions, dtype=np.intp)
+        cells += action
         if steps > 1:
-            cells = cells + np.asarray(step) * np.intp(states * actions)
+            cells = cells + np.multiply(step, states * actions, dtype=np.intp)
         # A parameter of one number broadcasts; the others are looked up.
         values = {
             name: value.reshape(()) if value.size == 1 else value.ravel().take(cells)
             for name, value in self._parameters.items()
         }
         drawn = self._draw(uniforms, **values)
+        if drawn.shape == cells.shape == uniforms.shape[:-1]:
+            return drawn
         return np.broadcast_to(drawn, np.broadcast_shapes(cells.shape, uniforms.shape[:-1]))
 
     @abstractmethod

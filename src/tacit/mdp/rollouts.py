@@ -69,6 +69,8 @@ class Draws(Sequence[np.random.Generator]):
     def take(self, shape: tuple[int, ...]) -> NDArray[np.float64]:
         """The next U[0, 1) of every run: (R, *shape), C-contiguous."""
         count, store = math.prod(shape), self._store
+        if not count:
+            return np.empty((len(self), *shape))
         if store.even and 4 * count <= _AHEAD and len(self) == len(store.used):
             begin = int(store.used[0])
             if begin + count > _AHEAD:

@@ -121,8 +121,8 @@ class TabularMDP:
 
     def policy_values(self, policy: ArrayLike) -> NDArray[np.float64]:
         """Compute the exact expected return (R,) of policies, (R, H, S) or (R, H, S, A)."""
-        table = check_policy(policy, self.spec)
-        values = planning.evaluate(self._kernel_of_one_run, self.rewards.mean[None], table)
+        kernel, mean = self._kernel_of_one_run, self.rewards.mean[None]
+        values = planning.evaluate(kernel, mean, policy, horizon=self.spec.horizon)
         returns: NDArray[np.float64] = values[:, 0] @ self.start
         return returns
 

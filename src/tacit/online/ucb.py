@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 from tacit import learners
 from tacit.online.agent import Agent
+from tacit.privacy import counters
 from tacit.privacy.calibration import calibrate
 from tacit.privacy.counters import CounterDesign
 from tacit.privacy.guarantees import Central, Joint, Local, NonPrivate
@@ -148,7 +149,9 @@ class OptimisticAgent(Agent):
             return self.counter
         if self.calibration == "published":
             return "tree"
-        return {"pure": "k-ary", "none": "tree"}.get(self.privacy.kind, "blt")
+        if self.privacy.kind == "none":
+            return counters.running_sum(max(self.episodes - 1, 1))
+        return "k-ary" if self.privacy.kind == "pure" else "blt"
 
     def _optimism(self) -> dict[str, Any]:
         statistical = STATISTICAL_SCALE if self.bonus_scale is None else self.bonus_scale

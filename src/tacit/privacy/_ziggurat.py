@@ -38,6 +38,9 @@ _WIDTHS = EDGES[1:] * 2.0**-53
 _INSIDE = (EDGES[:-1] / EDGES[1:] * 2.0**53).astype(np.int64)  # places below this are wholly under the curve
 _HEIGHTS = np.exp(-EDGES)
 
+# Words made in one go: few enough to stay in a processor's nearest cache.
+_AT_A_TIME = 256
+
 
 @njit(uint64(uint64), cache=True, nogil=True)
 def mixed(counter: int) -> int:
@@ -65,6 +68,13 @@ def _exponential(word: int) -> float:
         word = mixed(word + np.uint64(_GAMMA))
 
 
+@njit(void(uint64, types.Array(uint64, 1, "C")), cache=True, nogil=True)
+def _fill(counter: int, words: NDArray[np.uint64]) -> None:
+    """SplitMix64's next outputs. Nothing but arithmetic, so that a processor takes several at a time."""
+    for i in range(words.size):
+        words[i] = mixed(np.uint64(counter) + np.uint64(i) * np.uint64(_GAMMA))
+
+
 @njit(
     void(types.Array(uint64, 1, "C"), uint64, float64, types.Array(float64, 2, "C")),
     cache=True,
@@ -74,22 +84,26 @@ def _exponential(word: int) -> float:
 def draw_laplace(keys: NDArray[np.uint64], first: int, scale: float, noise: NDArray[np.float64]) -> None:
     """Fill noise (runs, n) with Laplace variables of this scale, from words first, first + 1, … of each run's key."""
     widths = np.concatenate((_WIDTHS, -_WIDTHS)) * scale  # by layer and sign, the word's lowest nine bits
+    buffer = np.empty(_AT_A_TIME, dtype=np.uint64)
+    undecided = np.empty(_AT_A_TIME, dtype=np.int64)
     for run in range(noise.shape[0]):
-        row = noise[run]
-        begin = keys[run] + np.uint64(first) * np.uint64(_GAMMA)
-        for i in range(row.size):
-            word = mixed(begin + np.uint64(i) * np.uint64(_GAMMA))
-            place = np.int64(word >> np.uint64(11))
-            row[i] = place * widths[np.int64(word & np.uint64(511))]
-            if place >= _INSIDE[np.int64(word & np.uint64(255))]:
-                row[i] = math.copysign(_exponential(word) * scale, row[i])
+        for begin in range(0, noise.shape[1], _AT_A_TIME):
+            row = noise[run, begin : begin + _AT_A_TIME]
+            words = buffer[: row.size]
+            _fill(keys[run] + np.uint64(first + begin) * np.uint64(_GAMMA), words)
+            count = 0  # of the places that are not wholly below the curve: looked at later, not to halt the others
+            for i in range(row.size):
+                word = words[i]
+                place = np.int64(word >> np.uint64(11))
+                row[i] = place * widths[np.int64(word & np.uint64(511))]
+                undecided[count] = i
+                count += place >= _INSIDE[np.int64(word & np.uint64(255))]
+            for i in undecided[:count]:
+                row[i] = math.copysign(_exponential(words[i]) * scale, row[i])
 
 
 @njit(void(types.Array(uint64, 1, "C"), uint64, types.Array(uint64, 2, "C")), cache=True, nogil=True)
 def draw_words(keys: NDArray[np.uint64], first: int, words: NDArray[np.uint64]) -> None:
     """Fill words (runs, n) with words first, first + 1, … of each run's key."""
     for run in range(words.shape[0]):
-        counter = keys[run] + np.uint64(first) * np.uint64(_GAMMA)
-        for i in range(words.shape[1]):
-            words[run, i] = mixed(counter)
-            counter += np.uint64(_GAMMA)
+        _fill(keys[run] + np.uint64(first) * np.uint64(_GAMMA), words[run])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import boolean, float64, int64, njit, types, void
+from numba import boolean, float64, int32, int64, njit, types, void
 from numpy.typing import NDArray
 
 __all__ = ["clean", "number_cells", "sum_rows"]
@@ -21,10 +21,10 @@ def _output(dtype: object, dimensions: int) -> object:
     return types.Array(dtype, dimensions, "C")
 
 
-@njit(
-    void(
-        _input(float64, 3),
-        _input(float64, 3),
+def _of_numbers(dtype: object) -> object:
+    return void(
+        _input(dtype, 3),
+        _input(dtype, 3),
         _input(float64, 3),
         int64,
         int64,
@@ -35,13 +35,13 @@ def _output(dtype: object, dimensions: int) -> object:
         _output(int64, 3),
         _output(float64, 3),
         _output(boolean, 2),
-    ),
-    cache=True,
-    nogil=True,
-)
+    )
+
+
+@njit([_of_numbers(int32), _of_numbers(float64)], cache=True, nogil=True)
 def clean(
-    states: _Floats,
-    actions: _Floats,
+    states: NDArray[np.int32] | _Floats,
+    actions: NDArray[np.int32] | _Floats,
     rewards: _Floats,
     state_count: int,
     action_count: int,
@@ -53,7 +53,7 @@ def clean(
     clean_rewards: _Floats,
     readable: _Flags,
 ) -> None:
-    """Copy every readable episode, rewards clamped to [low, high] and, if `scaled`, taken to [0, 1]; others stay 0."""
+    """Copy every readable episode, rewards clamped to [low, high] and, if `scaled`, taken to [0, 1]; others are 0."""
     for run in range(readable.shape[0]):
         for episode in range(readable.shape[1]):
             # Written so that NaN fails.
@@ -65,7 +65,11 @@ def clean(
             for value in rewards[run, episode]:
                 good &= not np.isnan(value)
             readable[run, episode] = good
-            if good:
+            if not good:
+                clean_states[run, episode] = 0
+                clean_actions[run, episode] = 0
+                clean_rewards[run, episode] = 0.0
+            else:
                 for step, value in enumerate(states[run, episode]):
                     clean_states[run, episode, step] = np.int64(value)
                 for step, value in enumerate(actions[run, episode]):

@@ -45,6 +45,8 @@ class Episodes(NamedTuple):
 
     def part(self, first: int, last: int) -> Episodes:
         """Episodes first, …, last − 1."""
+        if last - first == self.number:
+            return self
         some = slice(first, last)
         return Episodes(self.states[:, some], self.actions[:, some], self.rewards[:, some], self.readable[:, some])
 
@@ -65,6 +67,8 @@ class Problem(NamedTuple):
 
 def read(raw: Trajectories | Sequence[Any], spec: EpisodeSpec) -> Episodes:
     """Trajectories (runs, episodes, …), or one run's episodes, each (states, actions, rewards) or None."""
+    if isinstance(raw, Trajectories) and _is_as_rolled_out(raw, spec):
+        return _clean(raw, spec)
     with silence():
         columns = _columns(raw, spec)
         if columns is None:
@@ -136,6 +140,15 @@ def silence() -> Iterator[None]:
         yield
 
 
+def _is_as_rolled_out(raw: Trajectories, spec: EpisodeSpec) -> bool:
+    """Whether there is nothing to convert, as in what worlds hand over: then NumPy cannot have anything to say."""
+    if any(type(column) is not np.ndarray for column in raw):
+        return False
+    kinds = zip(raw, (np.int32, np.int32, np.float64), (1, 0, 0), strict=True)
+    batch, H = raw.rewards.shape[:2], spec.horizon
+    return all(column.dtype == dtype and column.shape == (*batch, H + more) for column, dtype, more in kinds)
+
+
 def _floats(values: Any) -> NDArray[np.float64]:
     """Real numbers, or an exception; NumPy alone would take the real part of complex ones."""
     array = np.asarray(values)
@@ -157,17 +170,17 @@ def numbers(column: Any) -> NDArray[np.float64]:
         return found
 
 
-def _clean(columns: _Columns, spec: EpisodeSpec) -> Episodes:
+def _clean(columns: _Columns | Trajectories, spec: EpisodeSpec) -> Episodes:
     from tacit.statistics._kernels import clean
 
     states, actions, rewards = (np.ascontiguousarray(column) for column in columns)
     scaled = not isinstance(spec.rewards, MomentBound)
     low, high = (-np.inf, np.inf) if isinstance(spec.rewards, MomentBound) else spec.rewards
     episodes = Episodes(
-        np.zeros(states.shape, dtype=np.int64),
-        np.zeros(actions.shape, dtype=np.int64),
-        np.zeros(rewards.shape),
-        np.zeros(rewards.shape[:2], dtype=np.bool_),
+        np.empty(states.shape, dtype=np.int64),
+        np.empty(actions.shape, dtype=np.int64),
+        np.empty(rewards.shape),
+        np.empty(rewards.shape[:2], dtype=np.bool_),
     )
     clean(states, actions, rewards, spec.states, spec.actions, low, high, scaled, *episodes)
     return episodes

@@ -15,7 +15,7 @@ from tacit.privacy.counters.protocol import (
     error_at,
     worst_error,
 )
-from tacit.privacy.counters.trees import Batches, Tree, balanced_tree, binary_tree, doubling, single
+from tacit.privacy.counters.trees import Batches, Tree, balanced_tree, binary_tree, doubling, running_sum, single
 
 __all__ = [
     "Batches",
@@ -33,6 +33,7 @@ __all__ = [
     "design_from_json",
     "doubling",
     "error_at",
+    "running_sum",
     "single",
     "sqrt_toeplitz",
     "worst_error",

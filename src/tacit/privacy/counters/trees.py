@@ -45,7 +45,7 @@ from numpy.typing import NDArray
 from tacit.privacy.counters.protocol import Array, Entries, Extent, Mechanism, StreamError, check_step
 from tacit.privacy.noise import NoiseSource
 
-__all__ = ["Batches", "Tree", "TreeStream", "balanced_tree", "binary_tree", "doubling", "single"]
+__all__ = ["Batches", "Tree", "TreeStream", "balanced_tree", "binary_tree", "doubling", "running_sum", "single"]
 
 
 @dataclass(frozen=True)
@@ -81,10 +81,14 @@ class Tree:
 
     def parent(self, time: int) -> int:
         """The release whose noise this one's continues."""
-        for digit, size in zip(self.digits(time), self.node_sizes, strict=True):
+        rest = time
+        for radix, size in zip(self.radices, self.node_sizes, strict=False):
+            rest, digit = divmod(rest, radix)
             if digit:
-                return time - size if digit > 0 else time + size
-        raise StreamError("the empty prefix has no parent")
+                return time - size if digit <= radix // 2 else time + size
+        if not rest:
+            raise StreamError("the empty prefix has no parent")
+        return time - self.node_sizes[-1]
 
     def next_release(self, time: int) -> int | None:
         """See `CounterDesign`."""
@@ -114,7 +118,7 @@ class Tree:
 
     def terms(self, time: int) -> int:
         """The sum of the digits' absolute values."""
-        return sum(abs(digit) for digit in self.digits(time))
+        return sum(map(abs, self.digits(time)))
 
     def variance(self, time: int) -> float:
         """See `CounterDesign`."""
@@ -250,6 +254,11 @@ class Batches:
 def binary_tree(length: int) -> Tree:
     """The binary tree for `length` releases: bit_length(length) levels."""
     return Tree(length, (2,) * (length.bit_length() - 1), name="binary tree")
+
+
+def running_sum(length: int) -> Tree:
+    """A release after every item and one noise for each: a tree of one level. For exact counts, which have none."""
+    return Tree(length, (), name="running sum")
 
 
 def balanced_tree(length: int, *, radix: int | None = None, levels: int | None = None) -> Tree:
@@ -390,8 +399,11 @@ class TreeStream:
 
 @lru_cache(maxsize=64)  # one time is asked for by every family
 def _children_after(tree: Tree, time: int) -> Sequence[int]:
-    sizes = itertools.takewhile(lambda size: time % size == 0, tree.node_sizes)  # each divides the next
-    return tuple(time + size for size in sizes if time + size <= tree.last_needed and tree.parent(time + size) == time)
+    # A node more is a digit 1 at the levels where `time` has none; one level above, it raises the lowest digit.
+    *zeros, lowest = itertools.takewhile(lambda size: time % size == 0, tree.node_sizes)  # each divides the next
+    if tree.parent(time + lowest) == time:
+        zeros.append(lowest)
+    return tuple(time + size for size in zeros if time + size <= tree.last_needed)
 
 
 @lru_cache(maxsize=1024)  # one time is asked for by every family, and by its children

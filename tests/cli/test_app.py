@@ -1,19 +1,20 @@
 """The command line as a whole: exit codes, one line for a mistake, help whose examples run, a light start."""
 
 import json
-import re
 import subprocess
 import sys
 
 import pytest
 import typer.main
-from typer.testing import CliRunner
+from commands import examples, invoke
 
 import tacit
 from tacit.cli import calibrate
 from tacit.cli.app import app
 from tacit.cli.shared import Mistake
 from tacit.mdp.spec import SpecError
+from tacit.papers.p000 import figure
+from tacit.papers.p000.settings import Size
 from tacit.privacy import GuaranteeError
 from tacit.privatizers import PrivatizationError
 
@@ -21,35 +22,29 @@ COMMANDS = sorted(typer.main.get_command(app).commands)
 HEAVY = ("numpy", "scipy", "numba", "opendp", "polars", "matplotlib", "gymnasium", "tacit.privacy", "tacit.mdp")
 
 
-def invoke(*arguments):
-    return CliRunner().invoke(app, list(arguments), prog_name="tacit")
-
-
-def examples(*command):
-    """The commands that a help text shows, as it is printed in a terminal of 80 columns."""
-    outcome = CliRunner().invoke(app, [*command, "--help"], prog_name="tacit", env={"COLUMNS": "80"})
-    assert outcome.exit_code == 0
-    return re.findall(r"^ *\$ tacit (.+?) *$", outcome.stdout, flags=re.MULTILINE)
-
-
 @pytest.mark.parametrize("command", COMMANDS)
 def test_help_teaches_by_examples_that_run(command, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(figure, "QUICK", Size(episodes=10, runs=2))
+    if command == "plot":  # what its examples are drawn from
+        invoke("simulate", "--privacy", "none", "-K", "20", "-R", "2")
+        invoke("sweep", "--epsilon", "1,2", "-K", "20", "-R", "2", "--jobs", "1")
     shown = examples(command)
     assert 2 <= len(shown) <= 4
-    for line in shown:
-        assert line.split()[0] == command
-        outcome = invoke(*line.split())
-        assert outcome.exit_code == 0, (line, outcome.stderr)
+    for words in shown:
+        assert words[0] == command
+        outcome = invoke(*words)
+        assert outcome.exit_code == 0, (words, outcome.stderr)
         assert outcome.stdout
 
 
-def test_the_first_page_names_every_command_and_its_examples_run():
+def test_the_first_page_names_every_command_and_its_examples_run(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     assert invoke().stdout == invoke("--help").stdout
     assert all(f" {command} " in invoke().stdout for command in COMMANDS)
     shown = examples()
     assert shown
-    assert all(invoke(*line.split()).exit_code == 0 for line in shown)
+    assert all(invoke(*words).exit_code == 0 for words in shown)
 
 
 @pytest.mark.parametrize("start", [["-m", "tacit"], ["-c", "from tacit.cli import main; main()"]])

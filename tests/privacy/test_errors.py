@@ -16,6 +16,8 @@ from tacit.privacy.errors import (
     NoError,
     Normal,
     chan_bound,
+    gaussian_moves,
+    laplace_moves,
     laplace_sum_quantile,
     laplace_sum_tail,
 )
@@ -277,3 +279,26 @@ def test_laws_are_told_with_all_their_numbers(law):
     assert kind in {"sum of Laplace", "Gaussian", "Bernstein", "none"}
     if kind != "none":
         assert type(law)(**told) == law
+
+
+@pytest.mark.parametrize("ratio", [0.02, 0.05, 0.1, 0.3, 1.0, 3.0])
+def test_how_often_lattice_noise_is_felt_at_all_is_bounded_by_its_exact_law(ratio):
+    for law, bound in ((discrete_laplace(ratio), laplace_moves), (discrete_gaussian(ratio), gaussian_moves)):
+        exact = 1.0 - law[len(law) // 2]
+        assert exact - 1e-15 <= bound(3.0 * ratio, 3.0)
+        if ratio <= 0.3:
+            assert bound(3.0 * ratio, 3.0) <= 1.1 * exact + 1e-15
+    assert laplace_moves(0.0, 1.0) == gaussian_moves(0.0, 1.0) == 0.0
+    assert laplace_moves(1.0, 0.0) >= 1.0 <= gaussian_moves(1.0, 0.0)
+
+
+def test_noise_far_below_its_unit_widens_nothing():
+    """At ε → ∞ precision levels vanish: all noises are 0 at once with probability 1 − β at least."""
+    for law in (
+        LaplaceSum(scale=1e-3, terms=9, unit=1.0),
+        Normal(std=3e-3, slack=4.5, moved=9 * gaussian_moves(1e-3, 1.0)),
+    ):
+        assert law.quantile(1e-9) < 0.1
+        assert law.summed(6).quantile(1e-9) < 0.2
+    coarse = LaplaceSum(scale=0.05, terms=1, unit=1.0)  # felt once in 2.4e8 times
+    assert coarse.quantile(1e-8) < 1.0 < coarse.quantile(1e-9)

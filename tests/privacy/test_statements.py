@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import math
+import re
 
 import pytest
 
@@ -21,8 +22,9 @@ from tacit.privacy import (
     calibrate,
     price,
 )
+from tacit.privacy.accounting import delta_of_rho
 from tacit.privacy.counters import binary_tree, doubling, sqrt_toeplitz
-from tacit.privacy.statements import guarantee_from_json
+from tacit.privacy.statements import AGREED, guarantee_from_json
 
 H, K = 20, 20_000
 FAMILY = Sensitivity(l0=2 * H, l1=2.0 * H, l2_squared=2.0 * H)
@@ -154,7 +156,8 @@ def test_published_constants_are_named_by_what_they_spend():
         assert not told.holds
         first = str(told).splitlines()[0]
         assert first.startswith("NOT KEPT: ε = 1 joint differential privacy (pure) was asked for")
-        assert f"this noise gives ε = {told.committed.epsilon:.4g}." in first
+        printed = float(re.search(r"this noise gives ε = ([\d.]+)\.$", first)[1])
+        assert told.committed.epsilon <= printed * (1 + 1e-8) <= 1.001 * told.committed.epsilon
         assert "Calibration: published (000 Lemma 5.1)." in str(told)
     exact = statement(calibrations={"all": calibrate(Joint(epsilon=1), FAMILY, counter=binary_tree(K - 1))})
     assert exact.holds
@@ -169,7 +172,7 @@ def test_a_secure_statement_prints_everything():
     assert lines[2].startswith("Each episode is protected from all other users together")
     assert "Whoever runs this software sees the data." in lines[2]
     assert lines[3].startswith("Unit: one episode. Neighbours: replace-one (that episode had been any other).")
-    assert "m times ε, m² times ρ" in lines[3]
+    assert lines[3].endswith("Somebody with m episodes is protected less: m times ε.")
     # b = 3H/ε = 60
     assert lines[4] == (
         "Transitions and rewards: Laplace noise of scale 60 on each number; "
@@ -256,3 +259,45 @@ def test_a_large_delta_is_warned_of_and_software_is_named():
     assert "WARNING" not in str(ALL["approximate"])
     assert "Software: tacit " in str(told)
     assert "opendp" in told.software
+
+
+def test_somebody_with_several_episodes_is_told_what_is_left():
+    """Under (ε, δ), m times ε at the same δ would be too little: ρ grows with m², and ε is what that proves."""
+    told = statement(Joint(epsilon=1, delta=1e-6))
+    assert told.committed.epsilon is None
+    match = re.search(
+        r"m² times ρ = \S+, which at δ = 1e-06 is ε = (\S+) for m = 2, and ε = (\S+) for m = 5", str(told)
+    )
+    for m, printed in zip((2, 5), match.groups(), strict=True):
+        assert delta_of_rho(m * m * told.committed.rho, float(printed)) <= 1e-6
+        assert float(printed) > m
+    assert "m times ε, with δ = 0." in str(
+        statement(
+            Joint(epsilon=1, delta=1e-6),
+            calibrations={"visits": calibrate(Joint(epsilon=1), FAMILY, counter=doubling(99))},
+        )
+    )
+    assert "m² times ρ." in str(statement(Joint(rho=0.1)))
+
+
+@pytest.mark.parametrize("epsilon", [2.10721, 2.11613, 0.99999, 1.0, 1.00001, 123456.7, 3e-7])
+def test_what_is_printed_is_never_less_than_what_is_spent(epsilon):
+    scale = FAMILY.l1 / epsilon
+    told = statement(calibrations={"visits": price("laplace", scale, FAMILY, participation=1.0, rule="exact")})
+    printed = float(re.search(r"All releases together cost ε = (\S+)\.$", str(told), flags=re.MULTILINE)[1])
+    assert epsilon * (1 - 1e-9) <= printed <= 1.001 * epsilon
+
+
+def test_a_guarantee_is_printed_as_it_is():
+    assert str(Joint(epsilon=1.0000049)).startswith("ε = 1.0000049 ")
+    assert str(Joint(epsilon=0.1, delta=1e-6)).startswith("(ε, δ) = (0.1, 1e-06) ")
+
+
+def test_noise_that_is_none_is_called_no_privacy():
+    assert str(statement(noise=NoNoise())).startswith("No privacy: noise is none.")
+
+
+def test_a_server_that_knows_reports_only_names_the_agreement():
+    told = dataclasses.replace(ALL["local"], noise=AGREED)
+    assert "Noise: as agreed with the devices: OpenDP" in str(told)
+    assert Statement.from_json(told.to_json()).holds

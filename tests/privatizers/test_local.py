@@ -187,3 +187,40 @@ def test_numbers_that_no_device_sends_are_refused(told):
     report.sums["told"] = report.sums["told"] * told
     with pytest.raises(PrivatizationError, match="none that a device"):
         LocalServer(codec, episodes=3).collect(report)
+
+
+def test_a_report_that_no_noise_explains_is_refused_and_an_honest_one_is_not():
+    codec = local_codec(SMALL, Local(epsilon=1), randomizer="additive")
+    server, device = LocalServer(codec, episodes=2000), Device(codec, noise=SimulationNoise(4))
+    server.collect(device.report([([0, 1, 0, 1], [0, 0, 0], [1.0, 0.0, 1.0])] * 1000))
+    honest = device.report([None])
+    for wild in (1.7e308, -1e9):
+        sums = {name: np.where(np.arange(array.shape[1]) == 0, wild, array) for name, array in honest.sums.items()}
+        with pytest.raises(PrivatizationError, match="none that a device"):
+            server.collect(Report(1, sums))
+    server.collect(honest)
+    assert server.reports == 1001
+
+
+def test_a_server_says_what_it_cannot_know_and_what_is_not_hidden():
+    codec = local_codec(SMALL, Local(epsilon=1))
+    told = str(LocalServer(codec, episodes=5).statement)
+    assert "Noise: as agreed with the devices: " in told
+    assert "whatever it sends again is the same report" in told
+    assert "Whether a device reports is not hidden" in told
+    assert "no privacy" in str(LocalServer(codec, episodes=5, devices=SimulationNoise(0)).statement).splitlines()[0]
+
+
+def test_the_unit_is_an_episode_and_nothing_else():
+    with pytest.raises(PrivatizationError, match="one episode, not one 'patient'"):
+        local_codec(SMALL, Local(epsilon=1, unit="patient"))
+    with pytest.raises(PrivatizationError, match="one episode, not one 'patient'"):
+        CentralPrivatizer(SMALL, Joint(epsilon=1, unit="patient"), episodes=5)
+
+
+def test_several_runs_are_of_other_people():
+    told = str(CentralPrivatizer(SMALL, Joint(epsilon=1), episodes=5, runs=3).statement)
+    simulated = CentralPrivatizer(SMALL, Joint(epsilon=1), episodes=5, runs=3, noise=SimulationNoise(0))
+    assert "Runs:" not in str(simulated.statement)
+    assert "Runs: 3, each of other people. Somebody in several pays for each." in told
+    assert "Runs:" not in str(CentralPrivatizer(SMALL, Joint(epsilon=1), episodes=5).statement)

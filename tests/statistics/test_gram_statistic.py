@@ -174,3 +174,20 @@ def test_no_number_that_anybody_sends_makes_a_sound(feature, target):
 def test_a_grid_on_which_sums_would_not_fit_is_refused(settings):
     with pytest.raises(SpecError, match="64 bits"):
         GramStatistic(dimension=2, **settings)
+
+
+@pytest.mark.parametrize("sent", [None, 0.5, [[0.1, 0.2], [0.3]], [[0.1, 0.2]] * 2, "x"])
+def test_who_sends_another_shape_is_nobody_also_if_everybody_does(sent):
+    statistic = GramStatistic(dimension=2)
+    good = [[0.6, 0.8]]
+    for other, gram in ((good, [[0.36, 0.48], [0.48, 0.64]]), (sent, np.zeros((2, 2)))):
+        total = exact(statistic, statistic.read(Regressors([[sent, other]], [[[1.0], [1.0]]])))["gram"]
+        np.testing.assert_allclose(from_svec(total * statistic.grid)[0], gram, atol=statistic.grid)
+
+
+def test_a_batch_that_is_none_is_the_callers_mistake():
+    statistic = GramStatistic(dimension=2)
+    with pytest.raises(ValueError, match="axes runs, episodes and steps"):
+        statistic.read(Regressors([0.1, 0.2], [[[1.0]]]))
+    with pytest.raises(ValueError, match="same runs and episodes"):
+        statistic.read(Regressors([[[[0.6, 0.8]]], []], [[[1.0]], []]))

@@ -179,3 +179,24 @@ def test_a_ragged_batch_that_is_none_is_the_callers_mistake():
         read(Trajectories([[0, 1], None], [0, 1], [0.0]), SPEC)
     with pytest.raises(ValueError, match="same runs and episodes"):
         read(Trajectories([[GOOD[0], "short"]], [[GOOD[1]]], [[GOOD[2]]]), SPEC)
+
+
+@pytest.mark.parametrize("sent", [5, [[0]] * 5, [], None, "x", [[[]]]])
+def test_who_sends_another_shape_is_nobody_also_if_everybody_does(sent):
+    """What is inside the outer two levels is a person's: nobody decides whether others hear an exception."""
+    for others in (GOOD, (sent, GOOD[1], GOOD[2])):
+        people = [(sent, GOOD[1], GOOD[2]), others]
+        batch = read(Trajectories(*([[person[column] for person in people]] for column in range(3))), SPEC)
+        assert batch.readable.tolist() == [[False, others is GOOD]]
+
+
+def test_what_worlds_hand_over_is_read_like_anything_else():
+    """32-bit columns have a path of their own, on which nothing is converted."""
+    states, actions, rewards = (np.array([[column, column]]) for column in GOOD)
+    states[0, 1, 0] = 99
+    fast = read(Trajectories(states.astype(np.int32), actions.astype(np.int32), rewards.astype(float)), SPEC)
+    slow = read(Trajectories(states.tolist(), actions.tolist(), rewards.tolist()), SPEC)
+    for mine, other in zip(fast, slow, strict=True):
+        assert mine.dtype == other.dtype
+        np.testing.assert_array_equal(mine, other)
+    assert fast.readable.tolist() == [[True, False]]

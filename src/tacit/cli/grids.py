@@ -54,6 +54,9 @@ def grid_of(texts: Mapping[str, Sequence[str]]) -> list[Settings]:
         for name in _NAMES
         if name in texts
     }
+    for name, values in axes.items():
+        if not values:
+            raise Mistake(f"--{name.replace('_', '-')} lists nothing")
     given = tuple(axes)
     epsilons, deltas, rhos = (axes.pop(name, []) for name in ("epsilon", "delta", "rho"))
     if deltas and not epsilons:

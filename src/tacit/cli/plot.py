@@ -70,6 +70,8 @@ def _loaded(file: Path) -> Result:
     try:
         return Result.load(file)
     except OSError as error:
+        if file.exists() and error.filename:  # the JSON file beside it, that is
+            raise Mistake(f"{file} holds no results of Tacit's: {error.filename}: {error.strerror}") from None
         raise Mistake(f"{file} cannot be read: {error.strerror or error}") from None
     except (ValueError, LookupError, TypeError, AttributeError, PolarsError) as error:
         raise Mistake(f"{file} holds no results of Tacit's: {type(error).__name__} {error}") from None

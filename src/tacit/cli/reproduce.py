@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from tacit.cli.shared import (
+    INTERRUPTED,
     Jobs,
     Json,
     Mistake,
@@ -39,7 +40,10 @@ def command(
     out: Out = Path("tacit-out"),
     as_json: Json = False,
 ) -> None:
-    """Run a paper's experiment again: its figures and tables, and what really holds of them."""
+    """Run a paper's experiment again: its figures and tables, and what really holds of them.
+
+    Finished simulations stay in the folder, and are never run again. Ctrl-C keeps them (exit code 130).
+    """
     papers: Any = import_module("tacit.papers")
     if paper is None:
         if as_json:
@@ -55,7 +59,9 @@ def command(
     with plain_warnings(), compiling_is_told():
         found = papers.reproduce(paper, out=out, quick=quick, seed=seed, engine=jobs, progress=None)
     if as_json:
-        print_json({**found.data, "files": [str(file) for file in found.files]})
-    else:
+        print_json({**found.data, "unfinished": found.unfinished, "files": [str(file) for file in found.files]})
+    elif found.files:
         files = (f"  {file}" for file in found.files)
         result_console().print(*found.lines, "\nFiles", *files, sep="\n", soft_wrap=True)
+    if found.unfinished:
+        raise typer.Exit(INTERRUPTED)

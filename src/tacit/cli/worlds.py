@@ -76,7 +76,7 @@ def _made(text: str, maker: Callable[..., TabularMDP], arguments: dict[str, Any]
         inspect.signature(maker).bind(**arguments)
         return maker(**arguments)
     except (TypeError, ValueError, ArithmeticError, MemoryError) as error:
-        takes = ", ".join(map(str, inspect.signature(maker).parameters.values()))
+        takes = ", ".join(inspect.signature(maker).parameters)
         raise Mistake(f"{text} cannot be made: {error}. It takes ({takes})") from None
 
 

@@ -142,7 +142,7 @@ class Desk:
         source = self._session.source
         self._first = self._issued
         self._back.clear()
-        while missing := min(self._issued - source.users, _AT_A_TIME):
+        while (missing := min(self._issued - source.users, _AT_A_TIME)) > 0:
             if isinstance(source, LocalServer):
                 source.absent(missing)
             else:

@@ -10,7 +10,7 @@ from tacit.online.agent import Agent
 from tacit.privacy import counters
 from tacit.privacy.calibration import calibrate
 from tacit.privacy.counters import CounterDesign
-from tacit.privacy.guarantees import Central, Joint, Local, NonPrivate
+from tacit.privacy.guarantees import Joint, Local, NonPrivate
 from tacit.privacy.noise import NoiseSource
 from tacit.privatizers import (
     CentralPrivatizer,
@@ -38,15 +38,15 @@ class OptimisticAgent(Agent):
     spec, episodes, privacy
         See `Agent`.
     calibration
-        `"exact"`: the least noise that keeps the guarantee, and bonuses from its exact law. `"published"`: noise and
-        precision levels E as 000 prints them; the statement names the ε that they really spend.
+        `"exact"`: the least noise that keeps the guarantee. `"published"`: noise as 000 prints it; the statement names
+        the ε that it really spends. The precision levels E in bonuses are exact quantiles of that noise in either case.
     schedule
         `"doubling"`: a new policy whenever the number of users has doubled, noise independent of K's logarithm;
         `"every-episode"`, as 000 does.
     counter
-        With `"every-episode"`, how prefixes are released: `"tree"` (binary, 000's), `"k-ary"` (pure guarantees only),
-        `"toeplitz"`, `"blt"` (not for pure ones), or a design of `tacit.privacy.counters`. By default the quietest
-        for the guarantee; the published calibration is for trees.
+        With `"every-episode"`, how prefixes are released: `"tree"` (binary, 000's), `"k-ary"` (Laplace noise only),
+        `"toeplitz"`, `"blt"` (not for pure guarantees), or a design of `tacit.privacy.counters`. By default the
+        quietest for the guarantee; the published calibration is for trees.
     pooled
         Count over all steps; by default where the world is stationary. The published calibration counts per step.
     randomizer
@@ -129,7 +129,7 @@ class OptimisticAgent(Agent):
 
     def _check_central(self) -> None:
         """What `CentralPrivatizer` would refuse, without drawing noise. A short counter stands in for a long one."""
-        if not isinstance(self.privacy, Central | Joint | NonPrivate):
+        if not isinstance(self.privacy, Joint | NonPrivate):
             raise PrivatizationError(f"privacy is Joint, Local or NonPrivate; got {self.privacy!r}")
         if self.calibration not in ("exact", "published"):
             raise PrivatizationError(f'calibration must be "exact" or "published"; got {self.calibration!r}')

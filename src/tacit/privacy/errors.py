@@ -15,6 +15,8 @@ __all__ = [
     "NoError",
     "Normal",
     "chan_bound",
+    "gaussian_moves",
+    "laplace_moves",
     "laplace_sum_quantile",
     "laplace_sum_tail",
 ]
@@ -44,7 +46,8 @@ class LaplaceSum:
     """The sum of `terms` independent Laplace variables of scale `scale`, on a lattice of unit `unit` (0: continuous).
 
     A discrete Laplace variable is less spread than a continuous one rounded to its lattice, and so the sum's
-    quantile exceeds the continuous one by at most terms·unit/2 (`docs/proofs/noise.md`).
+    quantile exceeds the continuous one by at most terms·unit/2 (`docs/proofs/noise.md`). Where noise is far below the
+    unit, none of them is ever anything but 0: with probability 1 − β at least, there is no error at all.
     """
 
     scale: float
@@ -60,7 +63,8 @@ class LaplaceSum:
         """Exact, by the negative-binomial mixture of Gamma tails."""
         if self.terms == 0 or self.scale == 0:
             return 0.0
-        return self.scale * laplace_sum_quantile(self.terms, beta) + self.terms * self.unit / 2.0
+        felt = self.terms * laplace_moves(self.scale, self.unit) > beta
+        return self.scale * laplace_sum_quantile(self.terms, beta) + (self.terms * self.unit / 2.0 if felt else 0.0)
 
     def summed(self, cells: int) -> LaplaceSum:
         """Of the sum of so many cells, whose noises are independent."""
@@ -73,25 +77,31 @@ class LaplaceSum:
 
 @dataclass(frozen=True)
 class Normal:
-    """Gaussian error; `slack` is what a lattice may add to a quantile (half a unit for each noise summed)."""
+    """Gaussian error; `slack` is what a lattice may add to a quantile (half a unit for each noise summed).
+
+    `moved` bounds the probability that any of these noises is not 0 on its lattice, where that is known.
+    """
 
     std: float
     slack: float = 0.0
+    moved: float = 1.0
 
     def quantile(self, beta: float) -> float:
         """Exact for the continuous law."""
         from scipy.special import ndtri
 
         _check_beta(beta)
-        return round_up(self.std * -float(ndtri(beta / 2.0))) + self.slack if self.std else 0.0
+        if self.std == 0:
+            return 0.0
+        return round_up(self.std * -float(ndtri(beta / 2.0))) + (self.slack if self.moved > beta else 0.0)
 
     def summed(self, cells: int) -> Normal:
         """Of the sum of so many cells, whose noises are independent."""
-        return Normal(std=self.std * math.sqrt(cells), slack=self.slack * cells)
+        return Normal(std=self.std * math.sqrt(cells), slack=self.slack * cells, moved=min(1.0, self.moved * cells))
 
     def to_json(self) -> dict[str, Any]:
         """For statements and files."""
-        return {"law": "Gaussian", "std": self.std, "slack": self.slack}
+        return {"law": "Gaussian", "std": self.std, "slack": self.slack, "moved": self.moved}
 
 
 @dataclass(frozen=True)
@@ -115,6 +125,18 @@ class Bernstein:
 
 ErrorLaw: TypeAlias = NoError | LaplaceSum | Normal | Bernstein
 """The law of one cell's error; symmetric around zero, or bounded as if it were."""
+
+
+def laplace_moves(scale: float, unit: float) -> float:
+    """P(a discrete Laplace variable is not 0) = 2p/(1+p), p = e^{−unit/scale}; 1 without a lattice."""
+    p = math.exp(-unit / scale) if scale else 0.0
+    return round_up(2.0 * p / (1.0 + p))
+
+
+def gaussian_moves(scale: float, unit: float) -> float:
+    """P(a discrete Gaussian variable is not 0) ≤ 2Σ q^{k²} ≤ 2q/(1−q), q = e^{−unit²/(2 scale²)}; 1 at most."""
+    q = math.exp(-0.5 * (unit / scale) ** 2) if scale else 0.0
+    return round_up(2.0 * q / (1.0 - q)) if 3.0 * q < 1.0 else 1.0
 
 
 def laplace_sum_tail(terms: int, x: float) -> float:

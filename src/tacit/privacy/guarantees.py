@@ -10,7 +10,17 @@ import math
 from dataclasses import dataclass
 from typing import ClassVar, Literal, get_args
 
-__all__ = ["Central", "Guarantee", "GuaranteeError", "Joint", "Local", "Neighbours", "NonPrivate", "Shuffle"]
+__all__ = [
+    "Central",
+    "Guarantee",
+    "GuaranteeError",
+    "Joint",
+    "Local",
+    "Neighbours",
+    "NonPrivate",
+    "Shuffle",
+    "exactly",
+]
 
 Neighbours = Literal["replace-one", "add-or-remove-one"]
 
@@ -33,7 +43,7 @@ class Guarantee:
         `"replace-one"` (default; what the papers' definitions say): one unit's data are replaced by any other.
         `"add-or-remove-one"`: one unit's data become empty, or the other way round; its index stays.
     unit
-        Whose data that is. One user is one episode unless the data set says otherwise.
+        How an episode is called, whose data that is. Privatizers take one episode as one unit, and refuse other names.
     """
 
     epsilon: float | None = None
@@ -78,10 +88,11 @@ class Guarantee:
         if self.kind == "none":
             return "no privacy"
         if self.rho is not None:
-            return f"ρ = {self.rho:g} zero-concentrated {self.promise}"
+            return f"ρ = {exactly(self.rho)} zero-concentrated {self.promise}"
+        assert self.epsilon is not None
         if self.delta == 0:
-            return f"ε = {self.epsilon:g} {self.promise} (pure)"
-        return f"(ε, δ) = ({self.epsilon:g}, {self.delta:g}) {self.promise}"
+            return f"ε = {exactly(self.epsilon)} {self.promise} (pure)"
+        return f"(ε, δ) = ({exactly(self.epsilon)}, {exactly(self.delta)}) {self.promise}"
 
 
 class Central(Guarantee):
@@ -146,6 +157,12 @@ class NonPrivate(Guarantee):
 
     def __init__(self) -> None:
         super().__init__(epsilon=math.inf)
+
+
+def exactly(value: float) -> str:
+    """As short as it can be without being another number."""
+    short = f"{value:g}"
+    return short if float(short) == value else repr(value)
 
 
 def _number(name: str, value: object) -> float:

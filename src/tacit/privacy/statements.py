@@ -9,13 +9,16 @@ from dataclasses import asdict, dataclass, field
 from importlib.metadata import version
 from typing import Any
 
-from tacit.privacy.accounting import Loss, compose
+from tacit.privacy.accounting import Loss, compose, epsilon_of_rho
 from tacit.privacy.calibration import Calibration
-from tacit.privacy.guarantees import Central, Guarantee, Joint, Local, NonPrivate, Shuffle
+from tacit.privacy.guarantees import Central, Guarantee, Joint, Local, NonPrivate, Shuffle, exactly
 from tacit.privacy.mechanisms.responses import SubsetSelection
 from tacit.privacy.noise import SecureNoise
 
-__all__ = ["Statement"]
+__all__ = ["AGREED", "Statement"]
+
+AGREED = f"as agreed with the devices: {SecureNoise.name}"
+"""What a server that has seen nothing but reports calls the devices' noise."""
 
 _MODELS: dict[str, type[Guarantee]] = {kind.model: kind for kind in (Central, Joint, Local, Shuffle)}
 
@@ -84,7 +87,7 @@ class Statement:
         neighbours = f"Unit: one {unit}. Neighbours: {_NEIGHBOURS[self.guarantee.neighbours].format(unit=unit)}."
         if self.protects and self.guarantee.kind != "none":
             lines.append(_WHO[self.guarantee.model].format(unit=unit))
-            neighbours += f" Somebody with m {unit}s is protected less: m times ε, m² times ρ."
+            neighbours += self._several()
         lines.append(neighbours)
         lines.extend(f"{_upper(name)}: {_noise_line(calibration)}" for name, calibration in self.calibrations.items())
         lines.append(f"Noise: {self.noise}.")
@@ -107,7 +110,20 @@ class Statement:
         really = f"{self.guarantee} was asked for, and this noise gives {_loss(self.committed, self.guarantee)}"
         if self.protects:
             return f"Guaranteed: {self.guarantee}." if kept else f"NOT KEPT: {really}."
-        return f"{_upper(self.noise)}. (With secure noise: {self.guarantee if kept else 'NOT KEPT: ' + really}.)"
+        named = self.noise if "no privacy" in self.noise else f"no privacy: noise is {self.noise}"
+        return f"{_upper(named)}. (With secure noise: {self.guarantee if kept else 'NOT KEPT: ' + really}.)"
+
+    def _several(self) -> str:
+        """What somebody with m units is left with. Under (ε, δ), m times ε would be wrong: δ grows as well."""
+        loss, guarantee = self.committed, self.guarantee
+        less = f" Somebody with m {guarantee.unit}s is protected less: "
+        if guarantee.rho is not None or (loss.epsilon is None and guarantee.delta == 0):
+            return less + "m² times ρ."
+        if loss.epsilon is not None:
+            return less + "m times ε" + (", with δ = 0." if guarantee.delta else ".")
+        two, five = (_up(epsilon_of_rho(m * m * loss.rho, guarantee.delta)) for m in (2, 5))
+        at = f"at δ = {exactly(guarantee.delta)}"
+        return f"{less}m² times ρ = {_up(loss.rho)}, which {at} is ε = {two} for m = 2, and ε = {five} for m = 5."
 
     def to_json(self) -> str:
         """Everything, as JSON; `from_json` reads it."""
@@ -140,7 +156,7 @@ class Statement:
             data: dict[str, Any] = _each(json.loads(text), _heard)
             for derived in ("committed", "spent", "holds"):
                 data.pop(derived, None)
-            data["protects"] = data["noise"] == SecureNoise.name
+            data["protects"] = data["noise"] in (SecureNoise.name, AGREED)
             data["guarantee"] = guarantee_from_json(data["guarantee"])
             data["calibrations"] = {
                 name: Calibration.from_json(calibration) for name, calibration in data["calibrations"].items()
@@ -200,15 +216,24 @@ def _upper(text: str) -> str:
     return text[:1].upper() + text[1:]
 
 
+def _up(value: float) -> str:
+    """Four digits, rounded up: what is printed is never less than what is spent (but for errors of `MARGIN`'s size)."""
+    if value == 0 or math.isinf(value):
+        return f"{value:g}"
+    last = 10.0 ** (math.floor(math.log10(value)) - 3)
+    return f"{math.ceil(value / last * (1.0 - 1e-9)) * last:.4g}"
+
+
 def _loss(loss: Loss, guarantee: Guarantee) -> str:
     if loss.rho == 0:
         return "nothing"
     if math.isinf(loss.rho) and (loss.epsilon is None or math.isinf(loss.epsilon)):
         return "no finite ε"
-    pure = None if loss.epsilon is None else f"ε = {loss.epsilon:.4g}"
+    pure = None if loss.epsilon is None else f"ε = {_up(loss.epsilon)}"
     if guarantee.rho is not None:
-        return f"ρ = {loss.rho:.4g}" + (f" ({pure}, pure)" if pure else "")
+        return f"ρ = {_up(loss.rho)}" + (f" ({pure}, pure)" if pure else "")
     if guarantee.delta > 0:
         epsilon = loss.epsilon_at(guarantee.delta)
-        return f"{pure} (pure, δ = 0)" if loss.epsilon == epsilon else f"(ε, δ) = ({epsilon:.4g}, {guarantee.delta:g})"
+        told = f"(ε, δ) = ({_up(epsilon)}, {exactly(guarantee.delta)})"
+        return f"{pure} (pure, δ = 0)" if loss.epsilon == epsilon else told
     return pure or "no finite ε"

@@ -17,7 +17,7 @@ from tacit.privacy.guarantees import Central, Guarantee, Joint, NonPrivate
 from tacit.privacy.noise import NoiseSource, NoNoise, SecureNoise, lattice_scale, restored
 from tacit.privacy.statements import Statement, guarantee_from_json
 from tacit.privatizers import published, vault
-from tacit.privatizers.protocol import BudgetExhausted, PrivatizationError
+from tacit.privatizers.protocol import BudgetExhausted, PrivatizationError, check_unit
 from tacit.releases import Release
 from tacit.statistics import Statistic, statistic_from_json
 
@@ -98,6 +98,7 @@ class CentralPrivatizer:
     ) -> None:
         if not isinstance(guarantee, Central | Joint | NonPrivate):
             raise PrivatizationError(f"a central privatizer keeps Central or Joint guarantees, not {guarantee}")
+        check_unit(guarantee)
         if episodes < 1 or runs < 1:
             raise PrivatizationError(f"episodes and runs must be at least 1; got {episodes} and {runs}")
         self.statistic = statistic
@@ -185,6 +186,10 @@ class CentralPrivatizer:
             notes=(
                 f"Counter: {self.counter.name} for each number; {self.counter.length:,} users at most in a release.",
                 "Rewards are clamped to the declared range; an episode that cannot be read counts as empty.",
+                *(
+                    (f"Runs: {self.runs}, each of other people. Somebody in several pays for each.",)
+                    * (self.runs > 1 and self.noise.protects)
+                ),
             ),
         )
 

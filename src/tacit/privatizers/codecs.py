@@ -21,14 +21,14 @@ from numpy.typing import NDArray
 
 from tacit.privacy.calibration import Calibration, calibrate, price
 from tacit.privacy.counters import single
-from tacit.privacy.errors import Bernstein, ErrorLaw, LaplaceSum, NoError, Normal
+from tacit.privacy.errors import Bernstein, ErrorLaw, LaplaceSum, NoError, Normal, gaussian_moves
 from tacit.privacy.guarantees import Guarantee, Local
 from tacit.privacy.mechanisms.responses import SubsetSelection
 from tacit.privacy.noise import NoiseSource, lattice_scale
 from tacit.privacy.sensitivity import Sensitivity
 from tacit.privacy.statements import guarantee_from_json
 from tacit.privatizers import published
-from tacit.privatizers.protocol import PrivatizationError
+from tacit.privatizers.protocol import PrivatizationError, check_unit
 from tacit.releases import Release
 from tacit.statistics import Batch, Episodes, Statistic, TabularStatistic, exact, statistic_from_json
 
@@ -117,8 +117,14 @@ class AdditiveCodec:
         return {family: (runs, self.statistic.cells(family)) for family in self.statistic.families}
 
     def possible(self, report: Report) -> bool:
-        """See `Codec`: noise has no bound."""
-        return True
+        """See `Codec`. Noise beyond 100 scales has a probability below 1e-40: it is no honest device's.
+
+        One such number would stay in the sums for ever.
+        """
+        return all(
+            (np.abs(report.sums[family]) * self.statistic.unit(family) <= report.users * self._largest(family)).all()
+            for family in self.statistic.families
+        )
 
     def decode(self, sums: Sums, *, users: int, reports: int) -> Release:
         """See `Codec`."""
@@ -136,7 +142,12 @@ class AdditiveCodec:
             return NoError()
         if calibration.mechanism == "laplace":
             return LaplaceSum(scale=calibration.scale, terms=reports, unit=unit)
-        return Normal(std=calibration.scale * math.sqrt(reports), slack=reports * unit / 2.0)
+        moved = min(1.0, reports * gaussian_moves(calibration.scale, unit))
+        return Normal(std=calibration.scale * math.sqrt(reports), slack=reports * unit / 2.0, moved=moved)
+
+    def _largest(self, family: str) -> float:
+        """What a device adds to a number, at most."""
+        return self.statistic.largest(family) + 100.0 * (self._of(family).scale + self.statistic.unit(family))
 
     def _of(self, family: str) -> Calibration:
         return self.calibrations.get(family) or next(iter(self.calibrations.values()))
@@ -261,6 +272,7 @@ def local_codec(
     """
     if not isinstance(guarantee, Local) or guarantee.kind == "none":
         raise PrivatizationError(f"a local privatizer keeps Local guarantees with a finite epsilon, not {guarantee}")
+    check_unit(guarantee)
     if guarantee.neighbours != "replace-one":
         raise PrivatizationError("a local guarantee compares any two trajectories of a user: replace-one")
     if calibration == "published":

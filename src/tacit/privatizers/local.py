@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from tacit.privacy import counters
 from tacit.privacy.guarantees import Guarantee
 from tacit.privacy.noise import NoiseSource, SecureNoise, restored
-from tacit.privacy.statements import Statement
+from tacit.privacy.statements import AGREED, Statement
 from tacit.privatizers import vault
 from tacit.privatizers.codecs import Codec, Report, codec_from_json, local_codec
 from tacit.privatizers.protocol import BudgetExhausted, PrivatizationError
@@ -51,7 +51,10 @@ class Device:
         return self._noise
 
     def report(self, episodes: Any) -> Report:
-        """Randomize. Whatever the episode is, a report of the same kind comes out."""
+        """Randomize. Whatever the episode is, a report of the same kind comes out.
+
+        Once for each episode: every call spends the guarantee again. If a report was lost, send the same one.
+        """
         return self._codec.randomize(self._codec.statistic.read(episodes), self._noise)
 
 
@@ -69,7 +72,7 @@ class LocalServer:
     runs
         Independent runs side by side, for simulations.
     devices
-        Where the devices' noise comes from, for the statement: `SecureNoise()` as theirs is unless they say otherwise.
+        Where the devices' noise comes from, if that is known; if not, the statement names the agreement.
     """
 
     def __init__(
@@ -91,7 +94,7 @@ class LocalServer:
         self.runs = int(runs)
         self.users = 0
         self.reports = 0
-        self._devices: NoiseSource = devices or SecureNoise()
+        self._devices = devices
         self._batches = counters.doubling(max(self.episodes - 1, 1)) if schedule == "doubling" else None
         self._sums = {name: np.zeros(shape) for name, shape in codec.shapes(self.runs).items()}
         self._closed = False
@@ -99,7 +102,7 @@ class LocalServer:
     def until_release(self) -> int | None:
         """See `Privatizer`; a release may be made before it is due."""
         if self._batches is None:
-            return 1 if self.users < self.episodes else None
+            return 1 if self.users < max(self.episodes - 1, 1) else None  # nobody is left to use the last one
         upcoming = self._batches.next_release(self.users)
         return None if upcoming is None else upcoming - self.users
 
@@ -138,13 +141,17 @@ class LocalServer:
         return Statement(
             guarantee=self.codec.guarantee,
             calibrations=calibrations,
-            noise=self._devices.name,
-            protects=self._devices.protects,
+            noise=AGREED if self._devices is None else self._devices.name,
+            protects=self._devices is None or self._devices.protects,
             rule=next(iter(calibrations.values())).rule,
             users=self.users,
             users_declared=self.episodes,
             releases=self.users,
-            notes=("Rewards are clamped to the declared range; an episode that cannot be read counts as empty.",),
+            notes=(
+                "Rewards are clamped to the declared range; an episode that cannot be read counts as empty.",
+                "A device randomizes an episode once; whatever it sends again is the same report.",
+                "Whether a device reports is not hidden: let all of them report, those without an episode as well.",
+            ),
         )
 
     def state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
@@ -158,7 +165,7 @@ class LocalServer:
             "runs": self.runs,
             "users": self.users,
             "reports": self.reports,
-            "devices": self._devices.state(),
+            "devices": None if self._devices is None else self._devices.state(),
         }
         self._closed = True
         return {name: array.copy() for name, array in self._sums.items()}, meta
@@ -171,7 +178,7 @@ class LocalServer:
             episodes=meta["episodes"],
             schedule=meta["schedule"],
             runs=meta["runs"],
-            devices=restored(meta["devices"]),
+            devices=None if meta["devices"] is None else restored(meta["devices"]),
         )
         self._sums = {name: np.array(array) for name, array in arrays.items()}
         self.users, self.reports = meta["users"], meta["reports"]

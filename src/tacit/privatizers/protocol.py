@@ -5,10 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Protocol
 
+from tacit.privacy.guarantees import Guarantee
 from tacit.privacy.statements import Statement
 from tacit.releases import Release
 
-__all__ = ["BudgetExhausted", "PrivatizationError", "Privatizer"]
+__all__ = ["BudgetExhausted", "PrivatizationError", "Privatizer", "check_unit"]
 
 
 class PrivatizationError(ValueError):
@@ -17,6 +18,15 @@ class PrivatizationError(ValueError):
 
 class BudgetExhausted(RuntimeError):
     """More users came than were declared; the guarantee does not cover them."""
+
+
+def check_unit(guarantee: Guarantee) -> None:
+    """A statement repeats the unit's name, and what is calibrated for is one episode."""
+    if guarantee.unit != "episode":
+        raise PrivatizationError(
+            f"the unit is one episode, not one {guarantee.unit!r}: whoever has several is protected less, and the "
+            "statement says by how much"
+        )
 
 
 class Privatizer(Protocol):

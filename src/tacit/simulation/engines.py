@@ -129,6 +129,8 @@ def engine_of(engine: Engine | int | None) -> Engine:
         return Serial()
     if isinstance(engine, int):
         return Serial() if engine == 1 else Processes(engine)
+    if not hasattr(engine, "map"):
+        raise ValueError(f"engine is a number of processes, or an Engine; got {engine!r}")
     return engine
 
 
@@ -156,7 +158,11 @@ class _Interrupts:
         """`report`, but for the interrupt."""
 
         def reported(share: float) -> None:
-            report(share)
+            try:
+                report(share)
+            except KeyboardInterrupt:  # of a progress bar with a button, say
+                self.seen = True
+                raise
             if self.seen:
                 raise KeyboardInterrupt
 

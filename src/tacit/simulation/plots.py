@@ -67,8 +67,8 @@ def plot_regret(
     ax.fill_between(times, mean - spread, mean + spread, color=drawn.get_color(), alpha=0.15, linewidth=0)
     ax.set_xlabel("episodes")
     ax.set_ylabel("cumulative regret")
-    ax.set_xlim(0, None)
-    ax.set_ylim(0, None)
+    ax.set_xlim(0, None, auto=None)  # as it is: limits have to grow with the next curve
+    ax.set_ylim(0, None, auto=None)
     ax.ticklabel_format(axis="x", style="plain")
     return ax
 
@@ -108,12 +108,12 @@ def plot_panels(
     shades = dict(zip(labels, _cycled(len(labels)), strict=True)) | dict(colours or {})
     for place, (name, curves) in enumerate(panels.items()):
         ax = axes[place // across, place % across]
-        for label, result in curves.items():
-            plot_regret(result, ax=ax, label=label, color=shades[label])
         if worst and curves:
             longest = max(curves.values(), key=lambda result: result.episodes)
             best = longest.optimal or 0.0
             ax.plot([0, longest.episodes], [0, best * longest.episodes], ":", color="#999999", linewidth=1.0)
+        for label, result in curves.items():
+            plot_regret(result, ax=ax, label=label, color=shades[label])
         if place % across:
             ax.set_ylabel("")
         lines = (notes or {}).get(name, ())

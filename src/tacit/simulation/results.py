@@ -158,23 +158,42 @@ class Result:
 
     @classmethod
     def load(cls, path: Path | str) -> Self:
-        """What `to_parquet` wrote."""
+        """What `to_parquet` wrote. A file that is not there is an `OSError`, and anything else a `ValueError`."""
+        target = _table_path(path)
+        try:
+            told = _each(json.loads(target.with_suffix(".json").read_text(encoding="utf-8")), _heard)
+            known = told["format"] == _FORMAT
+            found = cls._read(target, told) if known else None
+        except OSError:
+            raise
+        except Exception as error:  # polars has a dozen of them
+            raise ValueError(f"{target} holds no result of Tacit's: {type(error).__name__} {error}") from None
+        if found is None:
+            raise ValueError(f"{target} was written by another version of Tacit")
+        return found
+
+    @classmethod
+    def _read(cls, target: Path, told: Mapping[str, Any]) -> Self:
         import polars
 
-        target = _table_path(path)
-        told = _each(json.loads(target.with_suffix(".json").read_text(encoding="utf-8")), _heard)
-        if told.get("format") != _FORMAT:
-            raise ValueError(f"{target} was written by another version of Tacit")
         table = polars.read_parquet(target)
-        runs = int(table["run"].max()) + 1  # type: ignore[arg-type]
-        return cls(
-            changes=table["episode"].to_numpy()[: len(table) // runs].copy(),
-            values=table["value"].to_numpy().reshape(runs, -1).copy(),
+        runs = table["run"].n_unique()
+        changes = table["episode"].to_numpy()[: len(table) // runs].copy()
+        found = cls(
+            changes=changes,
+            values=table["value"].cast(polars.Float64).to_numpy().reshape(runs, -1).copy(),
             episodes=told["episodes"],
             optimal=told["optimal"],
             settings=told["settings"],
             statement=told["statement"],
         )
+        whole = changes[0] == 0 and (np.diff(changes) > 0).all()
+        whole = whole and np.array_equal(table["run"], np.repeat(np.arange(runs), len(changes)))
+        whole = whole and np.array_equal(table["episode"], np.tile(changes, runs))
+        mean = (found.summary()["mean value"], told["summary"]["mean value"])
+        if not whole or runs != told["summary"]["runs"] or not math.isclose(*mean, abs_tol=1e-9):
+            raise ValueError("the table is not the one that the JSON file is about")
+        return found
 
     @classmethod
     def joined(cls, parts: Sequence[Self], settings: Mapping[str, Any]) -> Self:

@@ -14,6 +14,7 @@ import re
 import sys
 import time
 import warnings
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -38,6 +39,9 @@ __all__ = ["play", "simulate"]
 # Episodes of a run that are rolled out at once. It depends on H alone, so that a result does not depend on how many
 # runs there are beside.
 _STEPS_AT_A_TIME = 1 << 14
+
+# Actions or probabilities of policies that are valued at once.
+_NUMBERS_AT_A_TIME = 1 << 17
 
 _SECONDS_BETWEEN_REPORTS = 0.2
 
@@ -88,7 +92,7 @@ def simulate(
     """
     if agent.spec != world.spec:
         raise ValueError(f"the agent was made for {agent.spec}, and the world is {world.spec}")
-    runs, seed = _whole("runs", runs, least=1), _whole("seed", seed, least=0)
+    runs, seed = whole("runs", runs, least=1), whole("seed", seed, least=0)
     chosen = engine_of(engine)
     bounds = _bounds(runs, chosen.workers, None if checkpoint is None else Path(checkpoint))
     parts = len(bounds) - 1
@@ -150,6 +154,9 @@ def settings_of(agent: Agent, world: RolloutSource, *, runs: int, seed: int) -> 
 def fingerprint(world: RolloutSource) -> str:
     """The same for the same world, whatever it is called."""
     digest = hashlib.sha256(json.dumps(world.spec.to_json(), sort_keys=True).encode())
+    if hasattr(world, "tabular"):  # a linear world, whose own description has functions in it
+        digest.update(type(world).__name__.encode())
+        world = world.tabular()
     if isinstance(world, TabularMDP):
         kernel: Any = world.kernel
         arrays = [kernel] if isinstance(kernel, np.ndarray) else [kernel.data, kernel.indices, kernel.indptr]
@@ -166,14 +173,24 @@ def fingerprint(world: RolloutSource) -> str:
 def _arrays_of(law: Any) -> list[NDArray[Any]]:
     """All that a reward law consists of, in the order of its names; not what it has computed from that."""
     own = {name: value for name, value in sorted(vars(law).items()) if not _is_cached(law, name)}
-    return [value if isinstance(value, np.ndarray) else np.array(repr(value)) for value in own.values()]
+    return [array for value in own.values() for array in _flat(value)]
+
+
+def _flat(value: Any) -> list[NDArray[Any]]:
+    """The words for an array leave out its middle and its last digits: arrays are taken as they are."""
+    if isinstance(value, Mapping):
+        return [array for name in sorted(value) for array in (np.array(name), *_flat(value[name]))]
+    if isinstance(value, list | tuple):
+        return [np.array(len(value)), *(array for item in value for array in _flat(item))]
+    return [value if isinstance(value, np.ndarray) else np.array(repr(value))]
 
 
 def _is_cached(law: Any, name: str) -> bool:
     return isinstance(getattr(type(law), name, None), cached_property)
 
 
-def _whole(name: str, value: Any, *, least: int) -> int:
+def whole(name: str, value: Any, *, least: int) -> int:
+    """An argument that is a number, checked."""
     if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
         raise ValueError(f"{name} must be a whole number of at least {least}; got {value!r}")
     return int(value)
@@ -238,6 +255,7 @@ class _Game:
         self._played = 0
         self._changes: list[int] = []
         self._values: list[NDArray[np.float64]] = []
+        self._unvalued: list[NDArray[Any]] = []  # policies whose values come next
         self._valued = -1  # the update after which a policy was last valued
         saved = part.checkpoint is not None and part.checkpoint.exists()
         self._session: Session = self._resumed() if saved else self._started()
@@ -256,7 +274,9 @@ class _Game:
             if self._exact and self._valued != session.updates:  # once, also if it is resumed in the batch's middle
                 self._valued = session.updates
                 self._changes.append(self._played)
-                self._values.append(world.policy_values(policy))  # type: ignore[attr-defined]
+                self._unvalued.append(policy)
+                if len(self._unvalued) * policy.size >= _NUMBERS_AT_A_TIME:
+                    self._value()
             while self._played < due:
                 number = min(chunk, due - self._played)
                 episodes = world.rollout(policy, episodes=number, streams=streams)
@@ -342,9 +362,19 @@ class _Game:
     def _settings(self) -> dict[str, Any]:
         part = self._part
         settings = settings_of(part.agent, part.world, runs=part.runs, seed=part.seed)
+        settings["world"].pop("name")
         return json.loads(json.dumps({**settings, "first": part.first}))  # type: ignore[no-any-return]
 
+    def _value(self) -> None:
+        """Of all policies since the last time, at once: a policy by itself costs more in calls than in work."""
+        if self._unvalued:
+            policies = np.concatenate(self._unvalued)
+            values: NDArray[np.float64] = self._part.world.policy_values(policies)  # type: ignore[attr-defined]
+            self._values.extend(values.reshape(len(self._unvalued), -1))
+            self._unvalued.clear()
+
     def _curve(self) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+        self._value()
         if not self._values:
             return np.zeros(1, dtype=np.int64), np.zeros((self._part.runs, 1))
         return np.array(self._changes, dtype=np.int64), np.stack(self._values, axis=1)

@@ -23,7 +23,7 @@ from tacit.online import Agent
 from tacit.simulation.engines import Engine, Report, Serial, engine_of
 from tacit.simulation.progress import Progress, progress_of
 from tacit.simulation.results import Result
-from tacit.simulation.run import settings_of, simulate
+from tacit.simulation.run import settings_of, simulate, whole
 
 if TYPE_CHECKING:
     import polars
@@ -153,6 +153,7 @@ def sweep(
         Cells have failed: it names them and says why. The others have been run all the same, and are kept.
     """
     wanted, home = list(cells), Path(folder)
+    runs, seed = whole("runs", runs, least=1), whole("seed", seed, least=0)
     home.mkdir(parents=True, exist_ok=True)
     prints = [_fingerprint(cell, runs, seed) for cell in wanted]
     named = {own: _file(home, cell, own) for own, cell in reversed(list(zip(prints, wanted, strict=True)))}

@@ -129,7 +129,8 @@ class GramStatistic:
     def read(self, raw: Regressors) -> Regressors:
         """Normalised and clipped; an episode with a number that is none is ⊥, all zeros."""
         with silence():
-            return self._read(numbers(raw.features) / self.norm, numbers(raw.targets) / self.target_bound)
+            features = numbers(raw.features, (self.steps, self.dimension))
+            return self._read(features / self.norm, numbers(raw.targets, (self.steps,)) / self.target_bound)
 
     def _read(self, phi: Array, y: Array) -> Regressors:
         if phi.ndim != 4 or phi.shape[2:] != (self.steps, self.dimension) or y.shape != phi.shape[:-1]:

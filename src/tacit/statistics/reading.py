@@ -107,7 +107,9 @@ def _columns(raw: Trajectories | Sequence[Any], spec: EpisodeSpec) -> _Columns |
         return _one_by_one(raw, spec)
     batch = columns[1].shape[:2]
     if any(column.ndim != 3 for column in columns):
-        raise ValueError(_AXES)
+        if any(isinstance(column, np.ndarray) and column.dtype.kind in "biuf" and column.ndim != 3 for column in raw):
+            raise ValueError(_AXES)
+        return _one_by_one(raw, spec)  # lists: the outer two levels are the caller's, and what is inside a person's
     if any(column.shape[:2] != batch for column in columns):
         raise ValueError(_SAME)
     if any(column.shape[2] != length for column, length in zip(columns, lengths, strict=True)):
@@ -144,9 +146,11 @@ def _is_as_rolled_out(raw: Trajectories, spec: EpisodeSpec) -> bool:
     """Whether there is nothing to convert, as in what worlds hand over: then NumPy cannot have anything to say."""
     if any(type(column) is not np.ndarray for column in raw):
         return False
-    kinds = zip(raw, (np.int32, np.int32, np.float64), (1, 0, 0), strict=True)
-    batch, H = raw.rewards.shape[:2], spec.horizon
-    return all(column.dtype == dtype and column.shape == (*batch, H + more) for column, dtype, more in kinds)
+    (states, actions, rewards), H = raw, spec.horizon
+    if states.dtype != np.int32 or actions.dtype != np.int32 or rewards.dtype != np.float64:
+        return False
+    batch = rewards.shape[:2]
+    return states.shape == (*batch, H + 1) and actions.shape == (*batch, H) and rewards.shape == (*batch, H)
 
 
 def _floats(values: Any) -> NDArray[np.float64]:
@@ -157,17 +161,27 @@ def _floats(values: Any) -> NDArray[np.float64]:
     return np.asarray(array, dtype=np.float64)
 
 
-def numbers(column: Any) -> NDArray[np.float64]:
-    """An array as numbers; what is none becomes NaN."""
+def numbers(column: Any, shape: tuple[int, ...]) -> NDArray[np.float64]:
+    """People's arrays of this shape as numbers, (runs, episodes, *shape); who sends anything else becomes NaN.
+
+    An array of numbers is taken as a whole. Of lists, the outer two levels are the caller's, the rest is a person's.
+    """
+    if isinstance(column, np.ndarray) and column.dtype.kind in "biuf":
+        return np.asarray(column, dtype=np.float64)
     try:
-        return _floats(column)
-    except Exception:
-        entries = np.asarray(column, dtype=object)
-        found = np.full(entries.shape, np.nan)
-        for place, entry in np.ndenumerate(entries):
+        runs = [list(run) for run in column]
+    except TypeError:
+        raise ValueError(_AXES) from None
+    if len({len(run) for run in runs}) != 1:
+        raise ValueError(_SAME)
+    found = np.full((len(runs), len(runs[0]), *shape), np.nan)
+    for run, people in enumerate(runs):
+        for episode, sent in enumerate(people):
             with contextlib.suppress(Exception):
-                found[place] = float(entry)
-        return found
+                array = _floats(sent)
+                if array.shape == shape:
+                    found[run, episode] = array
+    return found
 
 
 def _clean(columns: _Columns | Trajectories, spec: EpisodeSpec) -> Episodes:

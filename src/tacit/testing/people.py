@@ -86,6 +86,9 @@ class TabularPeople:
             (states, actions, np.full(H, 1j)),
             (states, actions, [np.ma.masked] * H),
             ([[0], *states[1:]], actions, rewards),
+            (5, actions, rewards),
+            (states, actions, 0.5),
+            ([[0]] * 5, [[[]]], rewards),
         ]
 
     def clamped(self) -> list[tuple[Any, Any]]:
@@ -190,6 +193,9 @@ class GramPeople:
             (np.full((steps, d), math.nan), np.zeros(steps)),
             (np.zeros((steps, d)), np.full(steps, math.nan)),
             (np.zeros((steps, d)), np.full(steps, "none", dtype=object)),
+            (None, np.zeros(steps)),
+            ([[0.1] * d] * steps + [[0.3] * (d + 1)], np.zeros(steps)),
+            (np.zeros((steps, d)), 0.5),
         ]
 
     def clamped(self) -> list[tuple[Any, Any]]:
@@ -227,9 +233,8 @@ class GramPeople:
 
     def batch(self, people: list[Any], runs: int) -> Any:
         """See `People`."""
-        features = np.stack([features for features, _ in people])[None]
-        targets = np.stack([targets for _, targets in people])[None]
-        return Regressors(np.repeat(features, runs, axis=0), np.repeat(targets, runs, axis=0))
+        features, targets = ([person[part] for person in people] for part in (0, 1))
+        return Regressors([features] * runs, [targets] * runs)  # type: ignore[arg-type]
 
     def numbers(self, release: GramRelease) -> Array:
         """See `People`."""

@@ -250,12 +250,13 @@ def check_save_and_load(subject: Subject) -> None:
 
 def check_silence(subject: Subject) -> None:
     """Whatever people send, nothing is raised, warned, logged or printed, and unreadable is the same as nobody."""
-    ordinary = subject.people.some(1, seed=0)[0]
+    (ordinary,), empty = subject.people.some(1, seed=0), subject.people.nobody()
     for person in subject.people.strangers():
-        heard, released = _overhear(subject, [person, ordinary])
-        require(not heard, f"a strange episode could be heard: {heard}")
-        _, nobody = _overhear(subject, [subject.people.nobody(), ordinary])
-        require(np.array_equal(released, nobody), "an unreadable episode is told from an empty one")
+        for crowd, as_good_as in (([person, ordinary], [empty, ordinary]), ([person, person], [empty, empty])):
+            heard, released = _overhear(subject, crowd)
+            require(not heard, f"a strange episode could be heard: {heard}")
+            _, nobody = _overhear(subject, as_good_as)
+            require(np.array_equal(released, nobody), "an unreadable episode is told from an empty one")
     for sent, read in subject.people.clamped():
         heard, released = _overhear(subject, [sent, ordinary])
         require(not heard, f"a value out of range could be heard: {heard}")

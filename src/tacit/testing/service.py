@@ -192,20 +192,20 @@ def same_course(found: list[Seen], expected: list[Seen], what: str) -> None:
 
 
 def streams(subject: AgentSubject) -> dict[str, list[Visit]]:
-    """The same places, taken by all kinds of people; every third one may be missed."""
+    """The same places, taken by all kinds of people; two of three may be missed."""
     people, others = (subject.people.some(subject.episodes, seed=seed) for seed in (10, 11))
     mine, hers = ([functools.partial(Service.answer, person=person) for person in who] for who in (people, others))
     ordinary, nonsense = [Visit(now=[answer]) for answer in mine], _nonsense(subject)
 
     def but_for_some(visit: Callable[[int], Visit], rest: list[Visit] = ordinary) -> list[Visit]:
-        return [visit(place) if place % 3 == 0 else usual for place, usual in enumerate(rest)]
+        return [visit(place) if place % 3 else usual for place, usual in enumerate(rest)]
 
     return {
         "as it should be": ordinary,
         "others": [Visit(now=[answer]) for answer in hers],
         "nowhere": [Visit()] * subject.episodes,
         "absent": but_for_some(lambda place: Visit()),
-        "malformed": but_for_some(lambda place: Visit(now=[nonsense[place // 3 % len(nonsense)]])),
+        "malformed": but_for_some(lambda place: Visit(now=[nonsense[(place - place // 3 - 1) % len(nonsense)]])),
         "late": but_for_some(lambda place: Visit(late=[mine[place]])),
         "here twice": but_for_some(lambda place: Visit(), [Visit(now=both) for both in zip(mine, hers, strict=True)]),
     }
@@ -261,11 +261,12 @@ def snapshots(
     runs: int = 1,
     first: int = 0,
     seed: int = 0,
-    restart: int | None = None,
+    cut: int | None = None,
+    moved: bool = True,
 ) -> list[Array]:
-    """The policies of a session as probabilities (runs, H, S, A): the first, and each after a release.
+    """The policies that somebody follows as probabilities (runs, H, S, A): the first, and each after a release.
 
-    One crowd comes in every run, or each run has its own; at `restart` the session is moved.
+    One crowd comes in every run, or each run has its own. At `cut` a batch is broken in two, and the session is moved.
     """
     agent, uniforms = subject.agent(privacy), Uniforms(seed, runs=runs, first=first)
     session = agent.session(noise=noise or SimulationNoise(seed, first=first), runs=runs, uniforms=uniforms)
@@ -273,15 +274,15 @@ def snapshots(
     whole = [np.repeat(column, runs // len(crowds), axis=0) for column in columns]
     found, played = [proper(session.policy, subject.spec)], 0
     while played < len(crowds[0]):
-        until = session.due if restart is None or played >= restart else min(session.due, restart)
+        until = session.due if cut is None or played >= cut else min(session.due, cut)
         due = session.due
         session.observe(Trajectories(*(column[:, played:until] for column in whole)))
         played = until
-        if played == restart:
+        if played == cut and moved:
             arrays, meta = session.state()
             own = {name: array.copy() for name, array in arrays.items()}
             session = agent.resumed_session(own, json.loads(json.dumps(meta)), uniforms)
-        if played == due:
+        if played == due < len(crowds[0]):
             found.append(proper(session.policy, subject.spec))
     return found
 

@@ -67,10 +67,9 @@ class AuthorsCounts:
         for family, total in exact(self.statistic, batch).items():
             self._totals[family] += total
         if isinstance(self.guarantee, Local):
-            families = len(self.statistic.families)
-            self._shared += self._noise.laplace(
-                scale=self._scale, runs=self.runs, size=families, terms=max(batch.number, 1)
-            )
+            families, terms = len(self.statistic.families), max(batch.number, 1)
+            drawn = self._noise.laplace(scale=self._scale, runs=self.runs, size=families, terms=terms)
+            self._shared += drawn / self._units
         self.users += batch.number
 
     def release(self) -> Release:
@@ -85,8 +84,8 @@ class AuthorsCounts:
         else:
             draw = self._noise.laplace
             noisy = {
-                family: total + draw(scale=self._scale, runs=self.runs, size=total.shape[1])
-                for family, total in self._totals.items()
+                family: total + draw(scale=self._scale, runs=self.runs, size=total.shape[1]) / unit
+                for (family, total), unit in zip(self._totals.items(), self._units, strict=True)
             }
             error = LaplaceSum(scale=self._scale, terms=1, unit=0.0)
         fields = {family: noisy[family] * self.statistic.unit(family) for family in families}
@@ -134,6 +133,11 @@ class AuthorsCounts:
         self._totals = {family: np.array(arrays[family]) for family in self._totals}
         self._shared = np.array(arrays["shared"])
         return self
+
+    @property
+    def _units(self) -> NDArray[np.float64]:
+        """Totals are whole numbers of these."""
+        return np.array([self.statistic.unit(family) for family in self.statistic.families])
 
     @property
     def _scale(self) -> float:

@@ -61,13 +61,14 @@ def run(
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", NothingLearnt)  # that is the point of the first column
         done = sweep(cells(size), folder=out / name, runs=size.runs, seed=seed, engine=engine, progress=progress)
-    figure = out / f"{name}.png"
+    figure, table = out / f"{name}.png", out / f"{name}.json"
     rows = _rows(done)
-    _draw(done, size, figure)
-    table = out / f"{name}.json"
-    table.write_text(json.dumps(rows, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    if rows:
+        _draw(done, size, figure)
+        text = json.dumps([_told(row) for row in rows], indent=1, ensure_ascii=False, allow_nan=False)
+        table.write_text(text + "\n", encoding="utf-8")
     return Reproduction(
-        files=[figure, table],
+        files=[figure, table] if rows else [],
         lines=_lines(rows, size),
         data={"paper": "000", "episodes": size.episodes, "runs": size.runs, "seed": seed, "rows": rows},
         unfinished=done.unfinished,
@@ -91,8 +92,13 @@ def _rows(done: Sweep) -> list[dict[str, Any]]:
     return rows
 
 
+def _told(row: dict[str, Any]) -> dict[str, Any]:
+    """JSON has no infinity: it is "∞", as in results and statements."""
+    return {name: "∞" if value == math.inf else value for name, value in row.items()}
+
+
 def _spent(cell: Cell) -> float | None:
-    """The ε that the noise really costs; None without privacy, infinity as the word."""
+    """The ε that the noise really costs; None without privacy."""
     agent = cell.agent
     if agent.privacy.kind == "none":
         return None
@@ -103,8 +109,8 @@ def _spent(cell: Cell) -> float | None:
 
 
 def _notes(rows: list[dict[str, Any]], version: str) -> list[str]:
-    """What the guarantee of a version is worth, for its panels."""
-    parts = []
+    """What the guarantee of a version is worth, in lines short enough for a panel's width."""
+    notes = []
     for model in ("joint", "local"):
         factors = {
             row["epsilon spent"] / row["epsilon asked"]
@@ -112,8 +118,8 @@ def _notes(rows: list[dict[str, Any]], version: str) -> list[str]:
             if row["version"] == version and row["privacy"].startswith(model)
         }
         if factors:
-            parts.append(f"{model}: {_factor(max(factors))}")
-    return ["really spent · " + ", ".join(parts)] if parts else []
+            notes.append(f"{model}, really spent: {_factor(max(factors))}")
+    return notes
 
 
 def _factor(factor: float) -> str:

@@ -92,6 +92,10 @@ class Filter:
         """1¼ SLACK·std, whatever the unit: the grid is so fine that rounding and discreteness do not add up to more."""
         return 1.25 * SLACK * scale * math.sqrt(self.variance(time)) if unit else 0.0
 
+    def moved(self, time: int, *, scale: float, unit: float) -> float:
+        """Always: the grid is far finer than the noise."""
+        return 1.0
+
     def worst_time(self) -> int:
         """The last: variances grow."""
         return self.length
@@ -248,7 +252,9 @@ class _Recursion:
 
     def push(self, item: Array) -> Array:
         """The next output."""
-        output: Array = item + np.tensordot(self._residues, self._buffers, axes=1)
+        output: Array = np.array(item, dtype=np.float64)
+        for residue, buffer in zip(self._residues, self._buffers, strict=True):
+            output += residue * buffer  # one by one: a product of matrices rounds otherwise with other runs beside
         self._buffers *= self._poles
         self._buffers += item
         return output

@@ -89,6 +89,10 @@ class CounterDesign(Protocol):
         """What the lattice adds to a quantile of the Gaussian error of the release at `time`, at most."""
         ...
 
+    def moved(self, time: int, *, scale: float, unit: float) -> float:
+        """The probability that the lattice adds anything at all to the Gaussian error at `time`, at most."""
+        ...
+
     def worst_time(self) -> int:
         """A release with the largest variance."""
         ...
@@ -151,7 +155,11 @@ def error_at(design: CounterDesign, time: int, *, mechanism: Mechanism, scale: f
     """The law of a cell's error in the release at `time`; `scale` and `unit` as in `tacit.privacy.errors`."""
     if mechanism == "laplace":
         return LaplaceSum(scale=scale, terms=design.terms(time), unit=unit)
-    return Normal(std=scale * math.sqrt(design.variance(time)), slack=design.slack(time, scale=scale, unit=unit))
+    return Normal(
+        std=scale * math.sqrt(design.variance(time)),
+        slack=design.slack(time, scale=scale, unit=unit),
+        moved=design.moved(time, scale=scale, unit=unit),
+    )
 
 
 def worst_error(design: CounterDesign, *, mechanism: Mechanism, scale: float, unit: float = 0.0) -> ErrorLaw:

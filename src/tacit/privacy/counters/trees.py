@@ -43,6 +43,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tacit.privacy.counters.protocol import Array, Entries, Extent, Mechanism, StreamError, check_step
+from tacit.privacy.errors import gaussian_moves
 from tacit.privacy.noise import NoiseSource
 
 __all__ = ["Batches", "Tree", "TreeStream", "balanced_tree", "binary_tree", "doubling", "running_sum", "single"]
@@ -127,6 +128,10 @@ class Tree:
     def slack(self, time: int, *, scale: float, unit: float) -> float:
         """Half a unit for each noise."""
         return self.terms(time) * unit / 2.0
+
+    def moved(self, time: int, *, scale: float, unit: float) -> float:
+        """Any of the noises."""
+        return min(1.0, self.terms(time) * gaussian_moves(scale, unit))
 
     @cached_property
     def _worst(self) -> tuple[int, int]:
@@ -219,6 +224,10 @@ class Batches:
     def slack(self, time: int, *, scale: float, unit: float) -> float:
         """Half a unit for each noise."""
         return self.terms(time) * unit / 2.0
+
+    def moved(self, time: int, *, scale: float, unit: float) -> float:
+        """Any of the noises."""
+        return min(1.0, self.terms(time) * gaussian_moves(scale, unit))
 
     def worst_time(self) -> int:
         """The last release."""

@@ -66,7 +66,8 @@ class SubsetSelection:
     @cached_property
     def _threshold(self) -> int:
         """The truth is in the set if a 64-bit word is below this; even, so that the word is drawn once."""
-        odds = self.width * math.exp(min(self.epsilon, 40.0) * (1.0 - 2.0**-36)) / (self.symbols - self.width)
+        epsilon = min(self.epsilon, 40.0) * (1.0 - 2.0**-36) - 8.0 * self.symbols / _WORD  # more than `loss` adds
+        odds = self.width * math.exp(epsilon) / (self.symbols - self.width)
         # The lie is what is rounded, and up: near 1 the truth itself would be too coarse.
         return _WORD - math.ceil(2.0**53 / (1.0 + odds) * (1.0 + 2.0**-50)) * 2**11
 
@@ -83,11 +84,11 @@ class SubsetSelection:
 
     @property
     def loss(self) -> Loss:
-        """The likelihood ratio truth·(d−w)/(w·(1−truth)), rounded up."""
+        """The likelihood ratio truth·(d−w)/(w·(1−truth)), rounded up, and what ties of keys may add."""
         # Whole numbers: the ratio minus 1 is exact before its one division.
         lie = self.width * (_WORD - self._threshold)
         gain = self._threshold * (self.symbols - self.width) - lie
-        return Loss.pure(round_up(math.log1p(gain / lie)))
+        return Loss.pure(round_up(math.log1p(gain / lie)) + 4.0 * self.symbols / _WORD)
 
     def variance(self, weights: Sequence[float] = (1.0,)) -> float:
         """Per user, of the unbiased estimate of Σ c_j [the symbol is j], whatever the true symbol.
@@ -114,8 +115,8 @@ class SubsetSelection:
     def randomize(self, symbol: NDArray[np.int64], noise: NoiseSource) -> NDArray[np.bool_]:
         """The set that each device reports, as bits: (runs, users) → (runs, users, d).
 
-        The other members have the smallest random 64-bit keys: uniform up to ties, whose probability d²/2⁶⁴ is far
-        inside the margin of `loss`.
+        The other members have the smallest random 64-bit keys: uniform up to ties, which `loss` accounts for
+        (`docs/proofs/responses.md`).
         """
         runs, users = symbol.shape
         truth_in = noise.words(runs=runs, size=users) < np.uint64(self._threshold)

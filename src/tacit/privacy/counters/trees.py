@@ -32,7 +32,6 @@ game). Trees with radices above 2 are therefore for Laplace noise only.
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -80,6 +79,11 @@ class Tree:
         """Balanced mixed-radix digits, lowest first."""
         return _digits(time, self.radices)
 
+    @cached_property
+    def _radix_of(self) -> dict[int, int]:
+        """Nodes of this size make one of the next level; the top has none."""
+        return {**dict(zip(self.node_sizes, self.radices, strict=False)), self.node_sizes[-1]: self.length + 1}
+
     def parent(self, time: int) -> int:
         """The release whose noise this one's continues."""
         rest = time
@@ -97,7 +101,15 @@ class Tree:
 
     def children_after(self, time: int) -> Sequence[int]:
         """The later releases whose noise continues that of `time`."""
-        return _children_after(self, time)
+        # A node more is a digit 1 at the levels where `time` has none; one level above, it raises the lowest digit.
+        children, below = [], True
+        for size in self.node_sizes:
+            if not below or time + size > self.last_needed:
+                break
+            below = time % (size * self._radix_of[size]) == 0
+            if below or self.parent(time + size) == time:
+                children.append(time + size)
+        return children
 
     @cached_property
     def last_needed(self) -> int:
@@ -366,6 +378,9 @@ class TreeStream:
 
     def _open(self, time: int, start: Array) -> None:
         """An accumulator starts with its noise."""
+        if self._scale == 0:  # exact counts
+            self._accumulators[time] = start.copy()
+            return
         draw = self._noise.laplace if self._mechanism == "laplace" else self._noise.gaussian
         runs, cells = self.released.shape
         accumulator = draw(scale=self._scale, runs=runs, size=cells)
@@ -404,15 +419,6 @@ class TreeStream:
             for time, accumulator in zip(arrays["due"], arrays["accumulators"], strict=True)
         }
         return stream
-
-
-@lru_cache(maxsize=64)  # one time is asked for by every family
-def _children_after(tree: Tree, time: int) -> Sequence[int]:
-    # A node more is a digit 1 at the levels where `time` has none; one level above, it raises the lowest digit.
-    *zeros, lowest = itertools.takewhile(lambda size: time % size == 0, tree.node_sizes)  # each divides the next
-    if tree.parent(time + lowest) == time:
-        zeros.append(lowest)
-    return tuple(time + size for size in zeros if time + size <= tree.last_needed)
 
 
 @lru_cache(maxsize=1024)  # one time is asked for by every family, and by its children

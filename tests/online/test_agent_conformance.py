@@ -15,7 +15,8 @@ def case(name, check):
     marks = []
     # Service, counter and learner are each seen by the quick ones; all that is left is their product.
     long = check in ("relabelling", "restart") or name.startswith("UCBPO")
-    if long and any(word in name for word in EVERY_EPISODE):
+    sampled = check == "loss" and "one step" in name
+    if sampled or (long and any(word in name for word in EVERY_EPISODE)):
         marks.append(pytest.mark.slow)
     return pytest.param(name, check, marks=marks, id=f"{name}-{check}")
 
@@ -25,7 +26,7 @@ def test_built_in_agents_conform(name, check):
     AGENT_CHECKS[check](SUBJECTS[name])
 
 
-@pytest.mark.parametrize("kind", [UCBVI, pytest.param(UCBPO, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("kind", [pytest.param(kind, marks=pytest.mark.slow) for kind in (UCBVI, UCBPO)])
 def test_the_suite_is_one_call_for_all_kinds_of_privacy(kind):
     def make(spec, episodes, privacy):
         return kind(spec, episodes=episodes, privacy=privacy)

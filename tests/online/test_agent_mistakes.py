@@ -1,5 +1,6 @@
 """Agents with mistakes, done on purpose: `check_agent` must catch each, and say what is wrong."""
 
+import leaking
 import mistaken
 import pytest
 from subjects import APPROXIMATE, LOCAL, PURE, subject
@@ -41,6 +42,13 @@ MISTAKES = [
     ("Latecomers", "absence", LOCAL, "people who are late, not absent, changed a"),
     ("Twice", "absence", PURE, "people who are here twice, not absent, changed a"),
     ("OvertakenIsMissed", "absence", PURE, "the order in which people come back changes a release"),
+    ("Peeking", "releases only", PURE, "the policy is none that the learner makes of the releases"),
+    ("AnEighthOfTheNoise", "loss", PURE, "costs 8, and the statement says 1"),
+    ("AnEighthOfTheNoise", "loss", APPROXIMATE, "and the statement says"),
+    pytest.param(
+        *("LooseDevices", "loss", LOCAL, "tells two people apart by ε ≥ .*; the statement says 1.000"),
+        marks=pytest.mark.slow,
+    ),
     ("FromOne", "tickets", PURE, "the first ticket has number 1"),
     ("Credulous", "tickets", PURE, "a forged ticket was taken"),
     ("Lending", "tickets", PURE, "a ticket holds the agent's own policy"),
@@ -58,7 +66,7 @@ MISTAKES = [
 @pytest.mark.parametrize(("kind", "check", "privacy", "message"), MISTAKES)
 def test_each_mistake_is_caught_and_named(kind, check, privacy, message):
     with pytest.raises((ConformanceError, ValueError), match=message):
-        AGENT_CHECKS[check](subject(getattr(mistaken, kind), privacy))
+        AGENT_CHECKS[check](subject({**vars(mistaken), **vars(leaking)}[kind], privacy))
 
 
 def test_all_that_is_wrong_is_told_at_once_and_under_which_privacy():

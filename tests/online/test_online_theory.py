@@ -56,7 +56,7 @@ def test_an_epsilon_of_a_million_costs_less_than_one_percent(kind, settings, opt
     assert private == pytest.approx(without_privacy(kind, options)[:, -1].mean(), rel=0.01)
 
 
-@pytest.mark.parametrize("schedule", ["doubling", "every-episode"])
+@pytest.mark.parametrize("schedule", ["doubling", pytest.param("every-episode", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("kind", [UCBVI, UCBPO])
 def test_devices_that_noise_every_count_cost_less_than_one_percent_at_an_epsilon_of_a_million(kind, schedule):
     options = {"schedule": schedule}

@@ -27,10 +27,12 @@ import numpy as np
 from tacit.learners import NothingLearnt
 from tacit.online import Ticket, agent_from_json
 from tacit.privacy.guarantees import Guarantee, Joint, Local, NonPrivate
-from tacit.privacy.noise import NoNoise, SimulationNoise
+from tacit.privacy.noise import NoiseSource, NoNoise, SimulationNoise
 from tacit.privacy.statements import Statement
-from tacit.privatizers import BudgetExhausted, Device, PrivatizationError, Report
+from tacit.privatizers import BudgetExhausted, Device, PrivatizationError, Privatizer, Report
 from tacit.testing.failures import ConformanceError, raises, require
+from tacit.testing.people import TabularPeople
+from tacit.testing.privatizers import Subject, check_privacy_loss
 from tacit.testing.service import (
     AgentSubject,
     MakeAgent,
@@ -211,6 +213,36 @@ def check_absence(subject: AgentSubject) -> None:
     require(np.allclose(want, got, atol=1e-6), "the order in which people come back changes a release")
 
 
+def check_releases_only(subject: AgentSubject) -> None:
+    """Policies are made of releases and of chance: a learner that gets nothing else makes the same ones."""
+    agent, people = subject.agent(), subject.people.some(subject.episodes, seed=12)
+    session = agent.session(noise=SimulationNoise(0), runs=1, uniforms=Uniforms(0))
+    learner, uniforms = subject.agent().learner(), Uniforms(0)
+    state, updates = learner.start(session.source.release(), uniforms), 0
+    for person in [None, *people]:
+        if person is not None:
+            session.observe(subject.people.batch([person], 1))
+        if session.updates > updates:
+            updates = session.updates
+            state = learner.update(state, session.source.release(), uniforms)
+        same = np.array_equal(session.policy, state.policy)
+        require(same, f"after {session.source.users} users the policy is none that the learner makes of the releases")
+
+
+def check_loss(subject: AgentSubject) -> None:
+    """What stands between people and the learner loses what the statement says, over all pairs in a tiny world."""
+    if subject.privacy.kind == "none":
+        return
+    tiny = replace(subject.spec, states=2, actions=2, horizon=min(subject.spec.horizon, 2), start="unknown")
+
+    def make(*, episodes: int, runs: int, noise: NoiseSource, epsilon: float | None) -> Privatizer:
+        privacy = subject.privacy if epsilon is None else with_epsilon(subject.privacy, epsilon)
+        return subject.make(tiny, episodes, privacy).privatizer(noise=noise, runs=runs)
+
+    options: dict[str, Any] = {"additive": additive(subject), "tightness": 0.0, "lengths": (1, 3)}
+    check_privacy_loss(Subject(make, TabularPeople(tiny), **options))
+
+
 def check_tickets(subject: AgentSubject) -> None:
     """A ticket is a place in the stream: numbered by who comes, sent as JSON, and worth nothing if it is forged."""
     service, person = Service(subject), subject.people.some(1, seed=7)[0]
@@ -322,6 +354,8 @@ AGENT_CHECKS: dict[str, Callable[[AgentSubject], None]] = {
     "schedule": _quietly(check_schedule),
     "silence": _quietly(check_silence),
     "absence": _quietly(check_absence),
+    "releases only": _quietly(check_releases_only),
+    "loss": _quietly(check_loss),
     "tickets": _quietly(check_tickets),
     "halves": _quietly(check_halves),
     "statement": _quietly(check_statement),

@@ -1,7 +1,9 @@
 """Tickets, deadlines and restarts of an agent in deployment."""
 
 import concurrent.futures
+import copy
 import json
+import pickle
 import stat
 
 import numpy as np
@@ -316,3 +318,11 @@ def test_a_desk_is_not_kept_from_its_end_by_a_source_with_too_many_users():
     desk.begin()
     session.source.observe([None, None])
     assert desk.begin().number == 1
+
+
+def test_a_desk_is_never_copied():
+    one = agent(privacy=Joint(epsilon=1))
+    one.begin()
+    for copied in (copy.copy, copy.deepcopy, pickle.dumps):
+        with pytest.raises(PrivatizationError, match="handed out once"):
+            copied(one._desk())

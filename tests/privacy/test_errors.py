@@ -109,6 +109,14 @@ def test_quantiles_of_very_many_terms(beta):
     assert exact_tail(20_000, quantile * (1 - 1e-8)) > beta
 
 
+def test_quantiles_of_very_many_terms_are_a_little_too_large_where_their_number_is_rounded_up():
+    beta = 6.9e-9
+    quantile = laplace_sum_quantile(20_001, beta)
+    assert exact_tail(20_001, quantile) <= beta
+    assert exact_tail(20_001, quantile * (1 - 3e-4)) > beta
+    assert laplace_sum_quantile(4095, beta) < laplace_sum_quantile(4096, beta) < laplace_sum_quantile(4097, beta)
+
+
 def test_the_bound_as_000_uses_it_is_invalid_for_few_terms_and_loose_for_many():
     """√(8 n l), l = ln(2/β) = 19.5: Chan et al. prove it for n ≥ l, and for few terms the error really exceeds it."""
     beta = 6.9e-9

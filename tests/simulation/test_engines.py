@@ -2,6 +2,8 @@
 
 import os
 import signal
+import subprocess
+import sys
 import threading
 import time
 
@@ -229,3 +231,16 @@ def test_numbers_of_numpy_will_do():
     world = small_world()
     result = simulate(vi(world), world, runs=np.int64(2), seed=np.uint8(3))
     assert same(result, simulate(vi(world), world, runs=2, seed=3))
+
+
+def test_a_script_without_a_guard_is_told_what_is_missing(tmp_path):
+    script = tmp_path / "script.py"
+    script.write_text(
+        "import tacit\n"
+        "world = tacit.mdp.riverswim(states=2, horizon=2)\n"
+        "agent = tacit.online.UCBVI(world.spec, episodes=10, privacy=tacit.NonPrivate())\n"
+        "tacit.simulate(agent, world, runs=2, engine=2, progress=False)\n"
+    )
+    done = subprocess.run([sys.executable, script], capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert "RuntimeError: a process ended before its task did. In a script," in done.stderr

@@ -137,6 +137,10 @@ class Desk:
         self._issued, self._first, self._back = meta["issued"], meta["first"], set(meta["back"])
         return self
 
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        """Neither copied nor pickled: two desks would hand out the same places."""
+        raise PrivatizationError("a desk cannot be copied: its places are handed out once")
+
     def _close_batch(self) -> None:
         """Whatever interrupts this, the next call goes on from there: who is missing is what the source has not got."""
         source = self._session.source

@@ -14,6 +14,7 @@ import signal
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
 from typing import Any, Protocol, TypeAlias, TypeVar
 
 __all__ = ["Engine", "Processes", "Report", "Serial", "engine_of"]
@@ -113,6 +114,11 @@ class Processes:
                         waiting = {future: number for future, number in waiting.items() if not future.cancel()}
                     for future in done & waiting.keys():
                         yield waiting.pop(future), future.result()
+            except BrokenProcessPool:
+                raise RuntimeError(
+                    "a process ended before its task did. In a script, whatever starts processes stands under "
+                    "`if __name__ == '__main__':`, since each of them imports the script; else, memory may be short"
+                ) from None
             finally:  # also after a task's exception, or if nobody wants the rest
                 stop.set()
                 if interrupts.twice:

@@ -20,8 +20,8 @@ $(STAMP): pyproject.toml requirements.lock
 
 setup: $(STAMP) ## The virtual environment, from the lock file
 
-demo: $(STAMP)  ## Private counts of 100,000 people (20 runs), and what can be learnt from them: a figure in tacit-out/
-	@$(BIN)/python examples/demo.py
+demo: $(STAMP)  ## Figure 2 of paper 000 in small, three versions of it, and what each really spends: tacit-out/000-quick.png
+	@$(BIN)/tacit reproduce 000 --quick
 
 test: $(STAMP)  ## All checks and all tests
 	@$(MAKE) --no-print-directory check
@@ -43,8 +43,9 @@ format: $(STAMP) ## Format, and mend what can be mended
 bench: $(STAMP) ## Speed as ratios in one run
 	@$(BIN)/python -m benchmarks
 
-tables: $(STAMP) ## Recompute docs/tables (noise of every counter)
+tables: $(STAMP) ## Recompute docs/tables: noise of every counter, factors on the bonuses
 	@$(BIN)/python scripts/counter_table.py
+	@$(BIN)/python scripts/bonus_table.py
 
 lock:           ## Pin the dependencies again (needs uv)
 	@uv pip compile --quiet --universal --no-emit-package tacit --no-emit-index-url --python-version 3.11 --extra accounting --extra sepsis --group dev pyproject.toml -o requirements.lock

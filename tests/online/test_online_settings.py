@@ -9,8 +9,9 @@ from subjects import SUBJECTS
 from tacit import Joint, Local
 from tacit.mdp.spec import EpisodeSpec, SpecError
 from tacit.online import UCBPO, UCBVI, agent_from_json
-from tacit.privacy import counters
+from tacit.privacy import SimulationNoise, counters
 from tacit.privatizers import PrivatizationError
+from tacit.testing.service import Uniforms
 
 SPEC = EpisodeSpec(states=2, actions=2, horizon=2)
 PURE, APPROXIMATE, LOCAL, ALWAYS = Joint(epsilon=1), Joint(epsilon=1, delta=1e-5), Local(epsilon=1), "every-episode"
@@ -23,7 +24,7 @@ PURE, APPROXIMATE, LOCAL, ALWAYS = Joint(epsilon=1), Joint(epsilon=1, delta=1e-5
         (PURE, {"episodes": 2.5}, "episodes must be a whole number"),
         (PURE, {"episodes": True}, "episodes must be a whole number"),
         (PURE, {"schedule": "weekly"}, 'schedule must be "doubling" or "every-episode"; got \'weekly\''),
-        (PURE, {"counter": "tree"}, 'a counter is chosen for schedule="every-episode"'),
+        (PURE, {"counter": "tree"}, 'a counter is named for schedule="every-episode"'),
         (PURE, {"calibration": "published"}, 'the published calibration is for schedule="every-episode"'),
         (
             PURE,
@@ -39,6 +40,7 @@ PURE, APPROXIMATE, LOCAL, ALWAYS = Joint(epsilon=1), Joint(epsilon=1, delta=1e-5
         ("private", {}, "privacy is Joint, Local or NonPrivate; got 'private'"),
         (PURE, {"confidence": 0.0}, "confidence is a failure probability"),
         (PURE, {"bonus_scale": -1.0}, "a factor of at least 0"),
+        (LOCAL, {"counter": counters.doubling(8)}, "local agents need no counter"),
         (PURE, {"privacy_scale": float("inf")}, "privacy_scale is a factor of at least 0"),
     ],
 )
@@ -116,3 +118,12 @@ def test_the_quietest_counter_is_chosen_for_the_guarantee():
         found = stds(privacy)
         assert found.pop(None) <= 1.01 * min(found.values())
     assert set(stds(PURE)) == {None, "tree", "k-ary"}
+
+
+def test_a_design_of_one_s_own_brings_its_schedule():
+    design = counters.doubling(99, first=5, growth=1.5)
+    agent = UCBVI(SPEC, episodes=100, privacy=PURE, counter=design)
+    session = agent.session(noise=SimulationNoise(0), runs=1, uniforms=Uniforms(0))
+    assert session.due == 5
+    assert session.source.counter is design
+    assert agent_from_json(agent.to_json()).counter == design

@@ -33,7 +33,11 @@ def test_without_a_bound_on_epsilon_the_course_is_that_without_privacy(kind, opt
         np.testing.assert_array_equal(regret(kind, privacy, episodes=500, **options), exact)
 
 
-# ε = 10⁶: no noise is as large as one visit, in any release, and bonuses do not allow for any.
+# ε = 10⁶: no noise is as large as one visit, in any release, and bonuses do not allow for any. It still breaks ties,
+# though: with wider bonuses than by default regret is less a matter of luck, and ten runs can tell 1 %.
+WIDE = {"statistical_scale": 0.1}
+
+
 @pytest.mark.parametrize(
     ("kind", "settings", "options"),
     [
@@ -52,16 +56,16 @@ def test_without_a_bound_on_epsilon_the_course_is_that_without_privacy(kind, opt
     ],
 )
 def test_an_epsilon_of_a_million_costs_less_than_one_percent(kind, settings, options):
-    private = regret(kind, Joint(epsilon=1e6, **settings), **options)[:, -1].mean()
-    assert private == pytest.approx(without_privacy(kind, options)[:, -1].mean(), rel=0.01)
+    private = regret(kind, Joint(epsilon=1e6, **settings), **options, **WIDE)[:, -1].mean()
+    assert private == pytest.approx(without_privacy(kind, options, **WIDE)[:, -1].mean(), rel=0.01)
 
 
 @pytest.mark.parametrize("schedule", ["doubling", pytest.param("every-episode", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("kind", [UCBVI, UCBPO])
 def test_devices_that_noise_every_count_cost_less_than_one_percent_at_an_epsilon_of_a_million(kind, schedule):
     options = {"schedule": schedule}
-    private = regret(kind, Local(epsilon=1e6), randomizer="additive", **options)[:, -1].mean()
-    assert private == pytest.approx(without_privacy(kind, options)[:, -1].mean(), rel=0.01)
+    private = regret(kind, Local(epsilon=1e6), randomizer="additive", **options, **WIDE)[:, -1].mean()
+    assert private == pytest.approx(without_privacy(kind, options, **WIDE)[:, -1].mean(), rel=0.01)
 
 
 @pytest.mark.parametrize("kind", [UCBVI, UCBPO])

@@ -20,11 +20,13 @@ def test_examples_run(page, capsys):
     names = {}
     for block in blocks(page, "python"):
         exec(compile(block, str(page), "exec"), names)
+    if page.name == "online.md":  # FrozenLake: whoever walks at random arrives in 0.3 % of the cases
+        assert sum(names["arrived"][-10_000:]) > 3_000
     if page.name == "README.md":
         printed = capsys.readouterr().out.strip()
         assert printed in [block.strip() for block in blocks(page, "")]
-        assert names["private"].until_release() == 37
-        assert names["private"].release().transitions.shape == (1, 1, 6, 2, 6)
+        assert names["result"].regret.shape == (5, 20_000)
+        assert names["ticket"].policy.shape == (20, 6)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))

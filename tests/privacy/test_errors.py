@@ -15,6 +15,7 @@ from tacit.privacy.errors import (
     LaplaceSum,
     NoError,
     Normal,
+    PrintedSum,
     chan_bound,
     gaussian_moves,
     laplace_moves,
@@ -310,3 +311,17 @@ def test_noise_far_below_its_unit_widens_nothing():
         assert law.summed(6).quantile(1e-9) < 0.2
     coarse = LaplaceSum(scale=0.05, terms=1, unit=1.0)  # felt once in 2.4e8 times
     assert coarse.quantile(1e-8) < 1.0 < coarse.quantile(1e-9)
+
+
+def test_printed_precision_levels_are_those_of_000_and_the_noise_is_what_it_is():
+    H, K, S, A, beta, epsilon = 20, 20_000, 6, 2, 0.1, 1.0
+    b = 3 * H * math.log2(K) / epsilon
+    law = PrintedSum(scale=b, terms=7, unit=1.0, printed=math.log2(K))
+    SAT = S * A * K * H
+    E = 3 * H / epsilon * math.sqrt(8 * math.log2(K) ** 3 * math.log(6 * SAT / beta))
+    assert law.quantile(beta / (3 * SAT)) == pytest.approx(E, rel=1e-12)
+    assert E > K  # so that nothing can be learnt with it
+    assert law.std == LaplaceSum(scale=b, terms=7).std
+    assert law.summed(4).quantile(1e-6) == pytest.approx(2 * law.quantile(1e-6))
+    assert law.quantile(1e-6) > LaplaceSum(scale=b, terms=14, unit=1.0).quantile(1e-6)
+    assert PrintedSum(scale=b, terms=1, printed=1.0).quantile(1e-9) < LaplaceSum(scale=b, terms=1).quantile(1e-9)

@@ -1,5 +1,7 @@
 """The local privatizer beyond conformance: two halves, two randomizers, and what each costs."""
 
+import math
+
 import numpy as np
 import pytest
 
@@ -224,3 +226,17 @@ def test_several_runs_are_of_other_people():
     assert "Runs:" not in str(simulated.statement)
     assert "Runs: 3, each of other people. Somebody in several pays for each." in told
     assert "Runs:" not in str(CentralPrivatizer(SMALL, Joint(epsilon=1), episodes=5).statement)
+
+
+def test_published_precision_levels_are_000_s_for_both_models():
+    spec = EpisodeSpec(states=2, actions=2, horizon=3)
+    statistic = TabularStatistic(spec=spec, families=("transitions", "rewards", "visits"), centred=False, pooled=False)
+    K, H, beta, SAT = 64, 3, 0.1, 2 * 2 * 64 * 3
+    local = LocalPrivatizer(statistic, Local(epsilon=2), episodes=K, calibration="published", noise=SimulationNoise(0))
+    central = CentralPrivatizer(
+        statistic, Joint(epsilon=2), episodes=K, calibration="published", counter="tree", noise=SimulationNoise(0)
+    )
+    for privatizer, factor in ((local, K), (central, math.log2(K) ** 3)):
+        privatizer.observe([None])
+        printed = 3 * H / 2 * math.sqrt(8 * factor * math.log(6 * SAT / beta))
+        assert privatizer.release().errors["visits"].quantile(beta / (3 * SAT)) == pytest.approx(printed)

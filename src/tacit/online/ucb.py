@@ -38,15 +38,16 @@ class OptimisticAgent(Agent):
     spec, episodes, privacy
         See `Agent`.
     calibration
-        `"exact"`: the least noise that keeps the guarantee. `"published"`: noise as 000 prints it; the statement names
-        the ε that it really spends. The precision levels E in bonuses are exact quantiles of that noise in either case.
+        `"exact"`: the least noise that keeps the guarantee, and precision levels E in bonuses from its exact law.
+        `"published"`: noise and E as 000 prints them; the statement names the ε that they really spend.
     schedule
         `"doubling"`: a new policy whenever the number of users has doubled, noise independent of K's logarithm;
         `"every-episode"`, as 000 does.
     counter
         With `"every-episode"`, how prefixes are released: `"tree"` (binary, 000's), `"k-ary"` (Laplace noise only),
-        `"toeplitz"`, `"blt"` (not for pure guarantees), or a design of `tacit.privacy.counters`. By default the
-        quietest for the guarantee; the published calibration is for trees.
+        `"toeplitz"`, `"blt"` (not for pure guarantees). By default the quietest for the guarantee; the published
+        calibration is for trees. A design of `tacit.privacy.counters` brings a schedule of its own, such as
+        `doubling(episodes - 1, growth=1.1)`: more policies, for more noise.
     pooled
         Count over all steps; by default where the world is stationary. The published calibration counts per step.
     randomizer
@@ -74,8 +75,10 @@ class OptimisticAgent(Agent):
     def __post_init__(self) -> None:
         if self.schedule not in ("doubling", "every-episode"):
             raise PrivatizationError(f'schedule must be "doubling" or "every-episode"; got {self.schedule!r}')
-        if self.schedule == "doubling" and self.counter is not None:
-            raise PrivatizationError('a counter is chosen for schedule="every-episode"; "doubling" has its own')
+        if self.schedule == "doubling" and isinstance(self.counter, str):
+            raise PrivatizationError('a counter is named for schedule="every-episode"; "doubling" has its own')
+        if isinstance(self.privacy, Local) and self.counter is not None:
+            raise PrivatizationError("local agents need no counter: every report is used in every later sum")
         if self.calibration == "published" and self.schedule != "every-episode":
             raise PrivatizationError('the published calibration is for schedule="every-episode"')
         if self.calibration == "published" and self.pooled:
@@ -143,10 +146,10 @@ class OptimisticAgent(Agent):
             calibrate(self.privacy, self.statistic.sensitivity(self.privacy.neighbours), counter=design)
 
     def _counter(self) -> str | CounterDesign:
-        if self.schedule == "doubling":
-            return "doubling"
         if self.counter is not None:
             return self.counter
+        if self.schedule == "doubling":
+            return "doubling"
         if self.calibration == "published":
             return "tree"
         if self.privacy.kind == "none":
@@ -165,8 +168,8 @@ class OptimisticAgent(Agent):
         }
 
 
-STATISTICAL_SCALE = 0.1
-PRIVACY_SCALE = 0.01
+STATISTICAL_SCALE = 0.03
+PRIVACY_SCALE = 0.003
 """The default factors on the bonuses' two parts: `docs/guides/bonuses.md` has the sweep that they come from."""
 
 

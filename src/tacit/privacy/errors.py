@@ -14,6 +14,7 @@ __all__ = [
     "LaplaceSum",
     "NoError",
     "Normal",
+    "PrintedSum",
     "chan_bound",
     "gaussian_moves",
     "laplace_moves",
@@ -73,6 +74,29 @@ class LaplaceSum:
     def to_json(self) -> dict[str, Any]:
         """For statements and files."""
         return {"law": "sum of Laplace", "scale": self.scale, "terms": self.terms, "unit": self.unit}
+
+
+@dataclass(frozen=True)
+class PrintedSum(LaplaceSum):
+    """A sum of Laplace variables with the precision level that 000 prints for it: b√(8 n ln(2/β)), at any time.
+
+    That is Chan, Shi & Song's bound with n = `printed`. It holds for n ≥ ln(2/β) only, and is loose for large n.
+    """
+
+    printed: float = 0.0
+
+    def quantile(self, beta: float) -> float:
+        """As printed, valid or not."""
+        _check_beta(beta)
+        return self.scale * math.sqrt(8.0 * self.printed * math.log(2.0 / beta))
+
+    def summed(self, cells: int) -> PrintedSum:
+        """Of the sum of so many cells, whose noises are independent."""
+        return PrintedSum(scale=self.scale, terms=self.terms * cells, unit=self.unit, printed=self.printed * cells)
+
+    def to_json(self) -> dict[str, Any]:
+        """For statements and files."""
+        return {**super().to_json(), "printed": self.printed}
 
 
 @dataclass(frozen=True)

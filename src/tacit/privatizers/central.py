@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
@@ -163,13 +164,14 @@ class CentralPrivatizer:
         calibration = self._calibration_of(family)
         if calibration.mechanism == "none" or time == 0:
             return NoError()
-        return counters.error_at(
+        law = counters.error_at(
             self.counter,
             time,
             mechanism="laplace" if calibration.mechanism == "laplace" else "gaussian",
             scale=calibration.scale,
             unit=self.statistic.unit(family),
         )
+        return published.printed(law, calibration, terms=math.log2(max(self.episodes, 2)))
 
     @property
     def statement(self) -> Statement:

@@ -8,6 +8,7 @@ schedule only says when a new policy is worth while.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -18,7 +19,7 @@ from tacit.privacy import counters
 from tacit.privacy.guarantees import Guarantee
 from tacit.privacy.noise import NoiseSource, SecureNoise, restored
 from tacit.privacy.statements import AGREED, Statement
-from tacit.privatizers import vault
+from tacit.privatizers import published, vault
 from tacit.privatizers.codecs import Codec, Report, codec_from_json, local_codec
 from tacit.privatizers.protocol import BudgetExhausted, PrivatizationError
 from tacit.releases import Release
@@ -132,7 +133,15 @@ class LocalServer:
     def release(self) -> Release:
         """The estimate from all reports so far."""
         self._check_open()
-        return self.codec.decode(self._sums, users=self.users, reports=self.reports)
+        release = self.codec.decode(self._sums, users=self.users, reports=self.reports)
+        calibration = next(iter(self.codec.calibrations.values()))
+        if calibration.rule == "exact":
+            return release
+        laws = {
+            family: published.printed(law, calibration, terms=self.episodes)  # type: ignore[arg-type]
+            for family, law in release.errors.items()
+        }
+        return replace(release, errors=laws)
 
     @property
     def statement(self) -> Statement:

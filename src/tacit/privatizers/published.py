@@ -9,11 +9,12 @@ import math
 
 from tacit.privacy.calibration import Calibration, price
 from tacit.privacy.counters import CounterDesign, Tree
+from tacit.privacy.errors import ErrorLaw, LaplaceSum, PrintedSum
 from tacit.privacy.guarantees import Guarantee
 from tacit.privatizers.protocol import PrivatizationError
 from tacit.statistics import GramStatistic, Statistic, TabularStatistic
 
-__all__ = ["central", "local"]
+__all__ = ["central", "local", "printed"]
 
 
 def central(
@@ -49,6 +50,17 @@ def local(statistic: Statistic, guarantee: Guarantee) -> dict[str, Calibration]:
     """000 Lemma 5.4: Laplace noise 3H/ε on every cell of three families, each of which a user moves by 2H."""
     scale = 3.0 * _horizon(statistic) / _pure(guarantee)
     return _each(statistic, guarantee, "laplace", scale, 1.0, "published (000 Lemma 5.4)")
+
+
+def printed(law: ErrorLaw, calibration: Calibration, *, terms: float) -> ErrorLaw:
+    """000's precision level for its own noise, E₁ and E₂ of Lemmas 5.1 and 5.4; other laws as they are.
+
+    E₁ = (3H/ε)√(8 log³K ln(6SAT/β)) is b√(8 n ln(2/β')) with b = 3H log K/ε, n = log K and β' = β/(3SAT); devices have
+    b = 3H/ε and n = K. E₂ has S times as many events.
+    """
+    if not calibration.rule.startswith("published (000") or not isinstance(law, LaplaceSum):
+        return law
+    return PrintedSum(scale=law.scale, terms=law.terms, unit=law.unit, printed=terms)
 
 
 def _pure(guarantee: Guarantee) -> float:

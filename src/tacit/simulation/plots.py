@@ -55,6 +55,8 @@ def plot_regret(
     **line: Any,
 ) -> Axes:
     """Mean cumulative regret, and one standard deviation over runs to either side."""
+    from matplotlib.ticker import MaxNLocator, StrMethodFormatter
+
     if ax is None:
         ax = new_figure()[1][0, 0]
     if result.optimal is None:
@@ -69,7 +71,9 @@ def plot_regret(
     ax.set_ylabel("cumulative regret")
     ax.set_xlim(0, None, auto=None)  # as it is: limits have to grow with the next curve
     ax.set_ylim(0, None, auto=None)
-    ax.ticklabel_format(axis="x", style="plain")
+    for axis in (ax.xaxis, ax.yaxis):
+        axis.set_major_locator(MaxNLocator(5))
+        axis.set_major_formatter(StrMethodFormatter("{x:,.0f}" if max(axis.get_view_interval()) >= 5 else "{x:g}"))
     return ax
 
 

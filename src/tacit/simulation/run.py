@@ -15,7 +15,7 @@ import sys
 import time
 import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, is_dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -138,8 +138,11 @@ def simulate(
 
 def settings_of(agent: Agent, world: RolloutSource, *, runs: int, seed: int) -> dict[str, Any]:
     """What a result must tell to be had again."""
+    learner = agent.learner()
     return {
         "agent": agent.to_json(),
+        # With what an agent takes by default: that may change from version to version.
+        "learner": repr(learner) if is_dataclass(learner) else type(learner).__name__,
         "world": {"name": getattr(world, "name", type(world).__name__), "fingerprint": fingerprint(world)},
         "runs": int(runs),
         "seed": int(seed),

@@ -301,10 +301,8 @@ def proper(policy: NDArray[Any], spec: EpisodeSpec) -> Array:
 
 
 def possible(choices: Array) -> Array:
-    """Of runs that differ in tie-breaking only: which actions are taken in any of them, or how probable they are."""
-    if np.isin(choices, (0, 1)).all():
-        return np.asarray((choices > 0).any(axis=0), dtype=np.float64)
-    return np.asarray(choices.mean(axis=0), dtype=np.float64)
+    """Of runs that differ in tie-breaking only: how probable an action is at most, in any of them."""
+    return np.asarray(choices.max(axis=0), dtype=np.float64)
 
 
 def additive(subject: AgentSubject) -> bool:

@@ -29,7 +29,7 @@ NUMBER_OF_ROWS = {
     "joint_tree": 2,
     "joint_doubling": 1,
     "growth": 4,
-    "two_cores": 1,
+    "two_cores": 2,
     "first_call": 0,  # half a minute, but for the tiny size
 }
 

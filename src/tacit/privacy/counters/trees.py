@@ -421,7 +421,7 @@ class TreeStream:
         return stream
 
 
-@lru_cache(maxsize=1024)  # one time is asked for by every family, and by its children
+@lru_cache(maxsize=64)  # one time is asked for by every family
 def _digits(time: int, radices: tuple[int, ...]) -> tuple[int, ...]:
     digits, rest = [], time
     for radix in radices:

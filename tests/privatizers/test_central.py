@@ -21,7 +21,8 @@ from tacit.privacy import (
     counters,
 )
 from tacit.privatizers import COUNTERS, BudgetExhausted, CentralPrivatizer, PrivatizationError, VaultError
-from tacit.statistics import GramStatistic, Regressors, TabularStatistic
+from tacit.statistics import GramStatistic, Regressors, TabularStatistic, exact
+from tacit.testing import all_trajectories
 
 SPEC = EpisodeSpec(states=6, actions=2, horizon=20)
 POOLED = TabularStatistic(spec=SPEC)
@@ -288,3 +289,55 @@ def test_an_interruption_in_the_midst_of_a_batch_is_final(monkeypatch):
         privatizer.observe([None])
     with pytest.raises(PrivatizationError, match="interrupted in mid-batch"):
         privatizer.observe([None])
+
+
+# ---------------------------------------------------------------------------------------------- users with several
+
+
+def test_a_user_with_several_episodes_is_hidden_whole():
+    """All pairs of pairs of episodes of a tiny world: replacing both of a user's moves L1 and L2 as declared."""
+    spec = EpisodeSpec(states=2, actions=2, horizon=1)
+    statistic = TabularStatistic(spec=spec)
+    guarantee = Central(epsilon=1, unit="user")
+    privatizer = CentralPrivatizer(statistic, guarantee, episodes=10, counter="once", episodes_per_user=2)
+    (calibration,) = privatizer.calibrations.values()
+    assert calibration.sensitivity == statistic.sensitivity().times(2)
+    everybody = [*all_trajectories(spec), None]
+    sums = []
+    for pair in itertools.combinations_with_replacement(everybody, 2):
+        told = exact(statistic, statistic.read(list(pair)))
+        sums.append(np.concatenate([told[f][0] * statistic.unit(f) for f in statistic.families]))
+    moved = np.abs(np.array(sums)[:, None] - np.array(sums)[None])
+    assert moved.sum(axis=-1).max() == pytest.approx(calibration.sensitivity.l1)
+    assert (moved**2).sum(axis=-1).max() <= calibration.sensitivity.l2_squared
+    told = str(privatizer.statement)
+    assert "Unit: one user." in told
+    assert "A user has 2 of the episodes at most; the noise hides all of them." in told
+    assert "Somebody with m" not in told
+    assert "0 of 10 episodes taken in" in told
+
+
+def test_users_with_several_episodes_survive_a_restart(tmp_path):
+    statistic, guarantee = (
+        TabularStatistic(spec=EpisodeSpec(states=2, actions=2, horizon=2)),
+        Central(epsilon=1, unit="user"),
+    )
+    privatizer = CentralPrivatizer(statistic, guarantee, episodes=10, counter="once", episodes_per_user=3)
+    told = str(privatizer.statement)
+    privatizer.save(tmp_path / "state.npz")
+    assert str(CentralPrivatizer.load(tmp_path / "state.npz").statement) == told
+
+
+@pytest.mark.parametrize(
+    ("unit", "options", "message"),
+    [
+        ("user", {}, "the unit is one episode, not one 'user'"),
+        ("episode", {"episodes_per_user": 2}, "the guarantee's unit is a user, not one 'episode'"),
+        ("user", {"episodes_per_user": 0}, "at least 1; got 0"),
+        ("user", {"episodes_per_user": 2, "counter": "doubling"}, "one exactly calibrated release"),
+    ],
+)
+def test_units_that_nothing_is_calibrated_for_are_refused(unit, options, message):
+    statistic = TabularStatistic(spec=EpisodeSpec(states=2, actions=2, horizon=2))
+    with pytest.raises(PrivatizationError, match=message):
+        CentralPrivatizer(statistic, Central(epsilon=1, unit=unit), episodes=10, **{"counter": "once", **options})

@@ -94,7 +94,8 @@ class Statement:
         lines.append(f"Calibration: {self.rule}. All releases together cost {_loss(self.committed, self.guarantee)}.")
         made = f"{self.releases:,} release{'' if self.releases == 1 else 's'} made"
         spent = _loss(self.spent, self.guarantee)
-        lines.append(f"So far: {self.users:,} of {self.users_declared:,} users taken in, {made}; spent: {spent}.")
+        who = "users" if unit == "episode" else "episodes"
+        lines.append(f"So far: {self.users:,} of {self.users_declared:,} {who} taken in, {made}; spent: {spent}.")
         lines.append(f"Software: {self.software}.")
         lines.extend(self.notes)
         if 0 < self.users_declared * self.guarantee.delta >= 1 and self.protects:
@@ -116,6 +117,8 @@ class Statement:
     def _several(self) -> str:
         """What somebody with m units is left with. Under (ε, δ), m times ε would be wrong: δ grows as well."""
         loss, guarantee = self.committed, self.guarantee
+        if guarantee.unit != "episode":  # whoever it is, she is one of them
+            return ""
         less = f" Somebody with m {guarantee.unit}s is protected less: "
         if guarantee.rho is not None or (loss.epsilon is None and guarantee.delta == 0):
             return less + "m² times ρ."

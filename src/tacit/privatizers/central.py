@@ -71,6 +71,9 @@ class CentralPrivatizer:
         `SecureNoise()` unless given. A simulation says so: `SimulationNoise(seed)`.
     runs
         Independent runs side by side, for simulations.
+    episodes_per_user
+        If the guarantee's unit is "user": how many of the episodes may be one user's. Noise is for all of them; there is
+        one release, after all episodes.
 
     Examples
     --------
@@ -96,10 +99,11 @@ class CentralPrivatizer:
         mechanism: Mechanism | Literal["auto"] = "auto",
         noise: NoiseSource | None = None,
         runs: int = 1,
+        episodes_per_user: int | None = None,
     ) -> None:
         if not isinstance(guarantee, Central | Joint | NonPrivate):
             raise PrivatizationError(f"a central privatizer keeps Central or Joint guarantees, not {guarantee}")
-        check_unit(guarantee)
+        check_unit(guarantee, episodes_per_user=episodes_per_user)
         if episodes < 1 or runs < 1:
             raise PrivatizationError(f"episodes and runs must be at least 1; got {episodes} and {runs}")
         self.statistic = statistic
@@ -107,6 +111,11 @@ class CentralPrivatizer:
         self.episodes = episodes = int(episodes)
         self.runs = runs = int(runs)
         self.counter = design_for(counter, episodes=episodes) if isinstance(counter, str) else counter
+        self.episodes_per_user = episodes_per_user
+        if episodes_per_user is not None and (calibration != "exact" or self.counter != counters.single(episodes)):
+            raise PrivatizationError(
+                'users with several episodes are for one exactly calibrated release: counter="once"'
+            )
         if self.counter.length > episodes:
             raise PrivatizationError(f"the counter releases after {self.counter.length} of {episodes} episodes")
         if any(episodes * (statistic.largest(f) / statistic.unit(f)) > 2.0**62 for f in statistic.families):
@@ -189,6 +198,11 @@ class CentralPrivatizer:
                 f"Counter: {self.counter.name} for each number; {self.counter.length:,} users at most in a release.",
                 "Rewards are clamped to the declared range; an episode that cannot be read counts as empty.",
                 *(
+                    (f"A user has {self.episodes_per_user} of the episodes at most; the noise hides all of them.",)
+                    if self.episodes_per_user is not None
+                    else ()
+                ),
+                *(
                     (f"Runs: {self.runs}, each of other people. Somebody in several pays for each.",)
                     * (self.runs > 1 and self.noise.protects)
                 ),
@@ -210,6 +224,7 @@ class CentralPrivatizer:
             "episodes": self.episodes,
             "runs": self.runs,
             "counter": self.counter.to_json(),
+            "episodes_per_user": self.episodes_per_user,
             "calibrations": {name: calibration.to_json() for name, calibration in self.calibrations.items()},
             "noise": self.noise.state(),
             "users": self.users,
@@ -233,6 +248,7 @@ class CentralPrivatizer:
         self.calibrations = {name: Calibration.from_json(data) for name, data in meta["calibrations"].items()}
         self.noise = restored(meta["noise"])
         self.users, self.releases = meta["users"], meta["releases"]
+        self.episodes_per_user = meta["episodes_per_user"]
         self._closed = False
         self._streams = {}
         for family in self.statistic.families:
@@ -277,7 +293,7 @@ class CentralPrivatizer:
             return published.central(self.statistic, self.guarantee, self.counter, self.episodes)
         if calibration != "exact":
             raise PrivatizationError(f'calibration must be "exact" or "published"; got {calibration!r}')
-        sensitivity = self.statistic.sensitivity(self.guarantee.neighbours)
+        sensitivity = self.statistic.sensitivity(self.guarantee.neighbours).times(self.episodes_per_user or 1)
         together = " and ".join(self.statistic.families)
         return {together: calibrate(self.guarantee, sensitivity, counter=self.counter, mechanism=mechanism)}
 

@@ -20,8 +20,16 @@ class BudgetExhausted(RuntimeError):
     """More users came than were declared; the guarantee does not cover them."""
 
 
-def check_unit(guarantee: Guarantee) -> None:
-    """A statement repeats the unit's name, and what is calibrated for is one episode."""
+def check_unit(guarantee: Guarantee, *, episodes_per_user: int | None = None) -> None:
+    """A statement repeats the unit's name, and what is calibrated for is one episode, or a user's so many."""
+    if episodes_per_user is not None:
+        if episodes_per_user < 1:
+            raise PrivatizationError(f"episodes_per_user must be at least 1; got {episodes_per_user}")
+        if guarantee.unit != "user":
+            raise PrivatizationError(
+                f"with episodes_per_user the guarantee's unit is a user, not one {guarantee.unit!r}"
+            )
+        return
     if guarantee.unit != "episode":
         raise PrivatizationError(
             f"the unit is one episode, not one {guarantee.unit!r}: whoever has several is protected less, and the "

@@ -325,3 +325,16 @@ def test_printed_precision_levels_are_those_of_000_and_the_noise_is_what_it_is()
     assert law.summed(4).quantile(1e-6) == pytest.approx(2 * law.quantile(1e-6))
     assert law.quantile(1e-6) > LaplaceSum(scale=b, terms=14, unit=1.0).quantile(1e-6)
     assert PrintedSum(scale=b, terms=1, printed=1.0).quantile(1e-9) < LaplaceSum(scale=b, terms=1).quantile(1e-9)
+
+
+@pytest.mark.parametrize("beta", [1 - 1e-9, 0.99, 0.5, 1e-3])
+def test_quantiles_of_a_million_terms_are_safe(beta):
+    n = 999_936  # twelve significant bits
+    assert laplace_sum_tail(n, laplace_sum_quantile(n, beta)) <= beta
+    assert laplace_sum_tail(10**6, 0.0) == pytest.approx(1.0, abs=1e-12)
+
+
+@pytest.mark.parametrize("beta", [1e-290, 1e-300, 5e-308])
+def test_the_smallest_failure_probabilities_have_quantiles(beta):
+    quantile = laplace_sum_quantile(14, beta)
+    assert laplace_sum_quantile(14, 1e-280) < quantile <= chan_bound(14, beta)

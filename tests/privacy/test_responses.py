@@ -237,3 +237,18 @@ def test_without_noise_the_truth_is_always_told():
     reports = response.randomize(symbol, NoNoise())
     assert reports[0, symbol[0], symbol[0]].all()
     assert (reports.sum(axis=-1) == response.width).all()
+
+
+@pytest.mark.parametrize(("symbols", "width"), [(3, 2), (4, 3), (5, 2)])
+def test_the_true_symbol_is_never_counted_twice_whatever_the_keys(symbols, width):
+    """With all keys the largest there are, it might be among the smallest, and the set one member short."""
+
+    class Largest:
+        def words(self, *, runs, size):
+            return np.full((runs, size), 2**64 - 1 if size > 1 else 0, dtype=np.uint64)
+
+    response = SubsetSelection(1.0, symbols, width)
+    for symbol in range(symbols):
+        report = response.randomize(np.array([[symbol]]), Largest())
+        assert report.sum() == width
+        assert report[0, 0, symbol]

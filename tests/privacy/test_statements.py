@@ -172,7 +172,7 @@ def test_a_secure_statement_prints_everything():
     assert lines[2].startswith("Each episode is protected from all other users together")
     assert "Whoever runs this software sees the data." in lines[2]
     assert lines[3].startswith("Unit: one episode. Neighbours: replace-one (that episode had been any other).")
-    assert lines[3].endswith("Somebody with m episodes is protected less: m times ε.")
+    assert lines[3].endswith("Somebody with m episodes is protected less: m times ε = 1.")
     # b = 3H/ε = 60
     assert lines[4] == (
         "Transitions and rewards: Laplace noise of scale 60 on each number; "
@@ -271,13 +271,15 @@ def test_somebody_with_several_episodes_is_told_what_is_left():
     for m, printed in zip((2, 5), match.groups(), strict=True):
         assert delta_of_rho(m * m * told.committed.rho, float(printed)) <= 1e-6
         assert float(printed) > m
-    assert "m times ε, with δ = 0." in str(
+    assert "m times ε = 1, with δ = 0." in str(
         statement(
             Joint(epsilon=1, delta=1e-6),
             calibrations={"visits": calibrate(Joint(epsilon=1), FAMILY, counter=doubling(99))},
         )
     )
-    assert "m² times ρ." in str(statement(Joint(rho=0.1)))
+    assert "m² times ρ = 0.1." in str(statement(Joint(rho=0.1)))
+    # The ε is what this noise spends, not what was asked for.
+    assert "m times ε = 2.1." in str(ALL["published"])
 
 
 @pytest.mark.parametrize("epsilon", [2.10721, 2.11613, 0.99999, 1.0, 1.00001, 123456.7, 3e-7])

@@ -240,3 +240,20 @@ def test_published_precision_levels_are_000_s_for_both_models():
         privatizer.observe([None])
         printed = 3 * H / 2 * math.sqrt(8 * factor * math.log(6 * SAT / beta))
         assert privatizer.release().errors["visits"].quantile(beta / (3 * SAT)) == pytest.approx(printed)
+
+
+def test_whole_numbers_that_wrap_around_are_refused():
+    """abs(−2⁶³) is negative in 64 bits, and four times 2⁶² is zero."""
+    codec = local_codec(SMALL, Local(epsilon=1), randomizer="additive")
+    honest = Device(codec, noise=SimulationNoise(0)).report([None])
+    sums = {name: np.rint(array).astype(np.int64) for name, array in honest.sums.items()}
+    sums["transitions"][0, 0] = np.iinfo(np.int64).min
+    with pytest.raises(PrivatizationError, match="none that a device"):
+        LocalServer(codec, episodes=5).collect(Report(1, sums))
+    per_step = TabularStatistic(spec=EpisodeSpec(states=2, actions=2, horizon=5), pooled=False)
+    codec = local_codec(per_step, Local(epsilon=1))
+    asked = np.array([[2**62] * 4 + [1]])
+    told = np.zeros((1, 5, codec.selection.symbols), dtype=np.int64)
+    told[..., : codec.selection.width] = asked[..., None]
+    with pytest.raises(PrivatizationError, match="none that a device"):
+        LocalServer(codec, episodes=5).collect(Report(1, {"told": told, "asked": asked}))

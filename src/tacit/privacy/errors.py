@@ -159,7 +159,8 @@ def laplace_moves(scale: float, unit: float) -> float:
 
 def gaussian_moves(scale: float, unit: float) -> float:
     """P(a discrete Gaussian variable is not 0) ≤ 2Σ q^{k²} ≤ 2q/(1−q), q = e^{−unit²/(2 scale²)}; 1 at most."""
-    q = math.exp(-0.5 * (unit / scale) ** 2) if scale else 0.0
+    ratio = unit / scale if scale else math.inf
+    q = math.exp(-0.5 * ratio * ratio)
     return round_up(2.0 * q / (1.0 - q)) if 3.0 * q < 1.0 else 1.0
 
 
@@ -194,7 +195,7 @@ def _sum_quantile(terms: int, beta: float) -> float:
 
     upper = chan_bound(terms, beta)
     # What lies so far out has a probability below 1e-13 beta, and is added as a whole.
-    reach = min(terms, math.ceil(chan_bound(terms, 1e-13 * beta)))
+    reach = min(terms, math.ceil(_chan(terms, math.log(2.0) - math.log(beta) + 13.0 * math.log(10.0))))
     weights = _uncancelled(terms, reach)
     root = brentq(
         lambda x: math.log(max(_tail(*weights, x), 1e-320)) - math.log(beta), 0.0, upper, xtol=1e-10, rtol=1e-12
@@ -203,14 +204,18 @@ def _sum_quantile(terms: int, beta: float) -> float:
 
 
 def _uncancelled(terms: int, reach: int) -> tuple[Any, float]:
-    """P(NB(n, ½) < n − j) for j = 0, …, reach − 1, but for NB < n − reach; and a bound of the probability of that."""
+    """P(NB(n, ½) < n − j) for j = 0, …, reach − 1, but for NB < n − reach; and a bound of the probability of that.
+
+    Weights by their ratios 2k/(n+k−1), from the largest down, and scaled so that all of them are ½, which is
+    P(NB(n, ½) < n): those that are left out make the others a little too large.
+    """
     import numpy as np
-    from scipy.special import gammaln
 
     first = terms - reach
-    k = np.arange(first, terms)
-    weight = np.exp(gammaln(terms + k) - gammaln(k + 1) - gammaln(terms) - (terms + k) * math.log(2.0))
-    ratio = 2.0 * first / max(terms + first - 1.0, 1.0)  # of the weight before to this one; it falls further down
+    k = np.arange(terms - 1, first, -1)
+    weight = np.concatenate([[1.0], np.cumprod(2.0 * k / (terms + k - 1.0))])[::-1]
+    weight *= 0.5 / weight.sum()
+    ratio = 2.0 * first / max(terms + first - 1.0, 1.0)  # of the weight before to the first; it falls further down
     return np.cumsum(weight)[::-1], float(weight[0] * ratio / (1.0 - ratio))
 
 
@@ -226,7 +231,10 @@ def _tail(uncancelled: Any, rest: float, x: float) -> float:
 def chan_bound(terms: int, beta: float) -> float:
     """The safe closed form 2√(n l) + l with l = ln(2/beta); √(8 n l), as 000 uses it, needs n ≥ l."""
     _check_beta(beta)
-    log = math.log(2.0 / beta)
+    return _chan(terms, math.log(2.0 / beta))
+
+
+def _chan(terms: int, log: float) -> float:
     return 2.0 * math.sqrt(terms * log) + log
 
 

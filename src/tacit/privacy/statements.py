@@ -121,9 +121,9 @@ class Statement:
             return ""
         less = f" Somebody with m {guarantee.unit}s is protected less: "
         if guarantee.rho is not None or (loss.epsilon is None and guarantee.delta == 0):
-            return less + "m² times ρ."
+            return f"{less}m² times ρ = {_up(loss.rho)}."
         if loss.epsilon is not None:
-            return less + "m times ε" + (", with δ = 0." if guarantee.delta else ".")
+            return f"{less}m times ε = {_up(loss.epsilon)}" + (", with δ = 0." if guarantee.delta else ".")
         two, five = (_up(epsilon_of_rho(m * m * loss.rho, guarantee.delta)) for m in (2, 5))
         at = f"at δ = {exactly(guarantee.delta)}"
         return f"{less}m² times ρ = {_up(loss.rho)}, which {at} is ε = {two} for m = 2, and ε = {five} for m = 5."
@@ -220,10 +220,10 @@ def _upper(text: str) -> str:
 
 
 def _up(value: float) -> str:
-    """Four digits, rounded up: what is printed is never less than what is spent (but for errors of `MARGIN`'s size)."""
+    """Four digits, rounded up: what is printed is never less than what is spent, but for 1e-9 of it."""
     if value == 0 or math.isinf(value):
         return f"{value:g}"
-    last = 10.0 ** (math.floor(math.log10(value)) - 3)
+    last = max(10.0 ** (math.floor(math.log10(value)) - 3), 5e-324)
     return f"{math.ceil(value / last * (1.0 - 1e-9)) * last:.4g}"
 
 

@@ -122,7 +122,7 @@ class AdditiveCodec:
         One such number would stay in the sums for ever.
         """
         return all(
-            (np.abs(report.sums[family]) * self.statistic.unit(family) <= report.users * self._largest(family)).all()
+            (np.abs(np.asarray(report.sums[family], dtype=np.float64)) <= self._most(family, report.users)).all()
             for family in self.statistic.families
         )
 
@@ -145,9 +145,10 @@ class AdditiveCodec:
         moved = min(1.0, reports * gaussian_moves(calibration.scale, unit))
         return Normal(std=calibration.scale * math.sqrt(reports), slack=reports * unit / 2.0, moved=moved)
 
-    def _largest(self, family: str) -> float:
-        """What a device adds to a number, at most."""
-        return self.statistic.largest(family) + 100.0 * (self._of(family).scale + self.statistic.unit(family))
+    def _most(self, family: str, users: int) -> float:
+        """What so many devices add to a number, at most, in lattice units."""
+        unit = self.statistic.unit(family)
+        return users * ((self.statistic.largest(family) + 100.0 * self._of(family).scale) / unit + 100.0)
 
     def _of(self, family: str) -> Calibration:
         return self.calibrations.get(family) or next(iter(self.calibrations.values()))
@@ -206,6 +207,7 @@ class OneStepCodec:
         told, asked = np.asarray(report.sums["told"]), np.asarray(report.sums["asked"])
         return bool(
             (asked >= 0).all()
+            and (asked <= report.users).all()  # so that no sum wraps around
             and (asked.sum(axis=1) == report.users).all()
             and (told >= 0).all()
             and (told <= asked[..., None]).all()

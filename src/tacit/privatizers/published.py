@@ -55,6 +55,8 @@ def local(statistic: Statistic, guarantee: Guarantee) -> dict[str, Calibration]:
 def printed(law: ErrorLaw, calibration: Calibration, *, terms: float) -> ErrorLaw:
     """000's precision level for its own noise, E₁ and E₂ of Lemmas 5.1 and 5.4; other laws as they are.
 
+    The paper's log K is log₂K here, as in its noise; the text leaves the base open.
+
     E₁ = (3H/ε)√(8 log³K ln(6SAT/β)) is b√(8 n ln(2/β')) with b = 3H log K/ε, n = log K and β' = β/(3SAT); devices have
     b = 3H/ε and n = K. E₂ has S times as many events.
     """

@@ -267,7 +267,8 @@ class _Recursion:
         reach = 1.0 / (1.0 - self._poles.reshape(-1))
         unit = np.finfo(np.float64).eps
         per_buffer = 2.0 * reach**2 + (len(reach) + 2.0) * reach
-        return float(unit * largest * (1.0 + np.abs(self._residues) @ per_buffer))
+        additions = max(1.0, len(reach) / 2.0)  # of the item, one for each buffer
+        return float(unit * largest * (additions + np.abs(self._residues) @ per_buffer))
 
     def saved(self) -> Array:
         """All there is to save."""

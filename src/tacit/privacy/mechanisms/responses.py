@@ -115,13 +115,14 @@ class SubsetSelection:
     def randomize(self, symbol: NDArray[np.int64], noise: NoiseSource) -> NDArray[np.bool_]:
         """The set that each device reports, as bits: (runs, users) → (runs, users, d).
 
-        The other members have the smallest random 64-bit keys: uniform up to ties, which `loss` accounts for
+        The other members have the smallest random 63-bit keys: uniform up to ties, which `loss` accounts for
         (`docs/proofs/responses.md`).
         """
         runs, users = symbol.shape
         truth_in = noise.words(runs=runs, size=users) < np.uint64(self._threshold)
         keys = noise.words(runs=runs, size=users * self.symbols).reshape(runs, users, self.symbols)
-        np.put_along_axis(keys, symbol[..., None], np.uint64(_WORD - 1), axis=-1)  # the truth is out of the race
+        keys >>= np.uint64(1)
+        np.put_along_axis(keys, symbol[..., None], np.uint64(_WORD - 1), axis=-1)  # the truth is out of their reach
         last = self.width - 1
         members = np.argpartition(keys, [max(last - 1, 0), last], axis=-1)[..., : self.width]
         members[..., last] = np.where(truth_in, symbol, members[..., last])

@@ -205,7 +205,7 @@ def _read(terminal):
         (("--seed", "-1"), "'--seed'"),
         (("--jobs", "0"), "'--jobs'"),
         (("--agent", "sarsa"), "'--agent'"),
-        (("--confidence", "1"), "confidence is a failure probability"),
+        (("--confidence", "0.95"), "confidence is the probability that a bound fails, 0.05 and not 0.95"),
         (("--privacy-scale", "-1"), "privacy_scale is a factor of at least 0"),
         (("--privacy", "none"), "--epsilon is for --privacy joint or local"),
         (("--counter", "tree"), "--counter is for --schedule every-episode"),

@@ -86,7 +86,7 @@ def problem(seed):
         A=int(A),
         H=int(H),
         K=int(rng.choice([1, 7, 1000, 20_000])),
-        beta=rng.uniform(0.001, 0.9),
+        beta=rng.uniform(0.001, 0.5),
         statistical=rng.choice([0.0, 0.02, 1.0, 1.7]),
         privacy=rng.choice([0.0, 0.02, 1.0, 1.7]),
     )

@@ -110,7 +110,7 @@ def test_scales_are_factors_on_the_sampling_widths_and_on_all_precision_levels(s
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        *(({"confidence": value}, "confidence") for value in (0.0, 1.0, -0.1, 1.5, math.nan, math.inf)),
+        *(({"confidence": value}, "confidence") for value in (0.0, 0.95, 1.0, -0.1, 1.5, math.nan, math.inf)),
         *(({"statistical_scale": value}, "statistical_scale") for value in (-1e-9, -1.0, math.nan, math.inf)),
         *(({"privacy_scale": value}, "privacy_scale") for value in (-1e-9, -1.0, math.nan, math.inf)),
         *(({"episodes": value}, "episode") for value in (0, -3)),

@@ -38,7 +38,7 @@ PURE, APPROXIMATE, LOCAL, ALWAYS = Joint(epsilon=1), Joint(epsilon=1, delta=1e-5
         (PURE, {"schedule": ALWAYS, "counter": counters.binary_tree(200)}, "200 of 100 episodes"),
         (LOCAL, {"randomizer": "two-step"}, "two-step"),
         ("private", {}, "privacy is Joint, Local or NonPrivate; got 'private'"),
-        (PURE, {"confidence": 0.0}, "confidence is a failure probability"),
+        (PURE, {"confidence": 0.0}, "confidence is the probability that a bound fails"),
         (PURE, {"bonus_scale": -1.0}, "a factor of at least 0"),
         (LOCAL, {"counter": counters.doubling(8)}, "local agents need no counter"),
         (PURE, {"privacy_scale": float("inf")}, "privacy_scale is a factor of at least 0"),

@@ -75,7 +75,12 @@ def test_panels_have_titles_notes_one_legend_and_the_same_colour_for_the_same_la
     assert curves(left)["loud"].get_color() == curves(right)["loud"].get_color() == PALETTE[1]
     assert curves(left)["quiet"].get_color() == PALETTE[0]
     assert curves(right)["other"].get_color() == "#123456"
-    assert [text.get_text() for text in figure.legends[0].get_texts()] == ["quiet", "loud", "other"]
+    assert [text.get_text() for text in figure.legends[0].get_texts()] == [
+        "quiet",
+        "loud",
+        "other",
+        "never paid anything",
+    ]
     assert figure.get_suptitle() == "both"
     assert left.get_ylim() == right.get_ylim()
     for ax in (left, right):

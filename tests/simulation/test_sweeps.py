@@ -316,7 +316,7 @@ def test_one_figure_has_a_panel_for_each_agent_and_world_and_a_curve_for_each_ce
     )
     figure = found.plot(title="all")
     assert [ax.get_title(loc="left") for ax in figure.axes] == ["random 3×2", "random 3×2 (2)"]
-    assert [text.get_text() for text in figure.legends[0].get_texts()] == [str(p) for p in privacy]
+    assert [text.get_text() for text in figure.legends[0].get_texts()[:-1]] == [str(p) for p in privacy]
     by_privacy = found.panels("privacy")
     assert list(by_privacy) == [str(p) for p in privacy]
     assert by_privacy[str(privacy[1])]["random 3×2 (2)"] is found.results[3]

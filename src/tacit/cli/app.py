@@ -45,6 +45,7 @@ class _Commands(TyperGroup):
         try:
             code = run() or 0  # typer's own exits are returned, Ctrl-C as 130
         except (KeyboardInterrupt, typer.Abort):
+            tell("stopped")
             code = INTERRUPTED
         except typer.TyperException as error:  # an unknown option, a number that is none, …
             context = getattr(error, "ctx", None)

@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 
 __all__ = ["EXAMPLES", "command"]
 
+_LITTLE = 0.9
+
 EXAMPLES = examples(
     ("How well does UCB-VI learn RiverSwim at ε = 1?", "tacit simulate --epsilon 1 --episodes 5000"),
     ("And without privacy?", "tacit simulate --privacy none --episodes 5000"),
@@ -102,6 +104,16 @@ def command(
         tell("stopped before the first episode: there is nothing to write")
         raise typer.Exit(INTERRUPTED)
     files = _written(result, settings, out)
+    if checkpoint is not None and not result.interrupted:
+        from tacit.simulation.run import forget_checkpoint
+
+        forget_checkpoint(checkpoint)
+    share = result.summary().get("share of worst") or 0.0
+    if share > _LITTLE:
+        tell(
+            f"little was learnt: regret is {share:.0%} of that of never being paid anything. Try a larger epsilon, "
+            "more episodes, or other factors on the bonuses (docs/guides/bonuses.md)"
+        )
     if as_json:
         print_json(
             {
@@ -134,7 +146,9 @@ def _played(
         from tacit.simulation import simulate
 
         try:
-            return simulate(agent, world, runs=runs, seed=seed, engine=jobs, checkpoint=checkpoint)
+            return simulate(
+                agent, world, runs=runs, seed=seed, engine=jobs, checkpoint=checkpoint, keep_checkpoint=True
+            )
         except ValueError as error:
             if checkpoint is not None and str(error).startswith(str(checkpoint)):  # of another simulation
                 raise Mistake(str(error)) from None

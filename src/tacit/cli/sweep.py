@@ -23,6 +23,7 @@ from tacit.cli.shared import (
     plain_warnings,
     print_json,
     result_console,
+    tell,
 )
 
 if TYPE_CHECKING:
@@ -169,7 +170,10 @@ def _swept(cells: Sequence[Cell], *, out: Path, runs: int, seed: int, jobs: int 
     with plain_warnings(), compiling_is_told():
         from tacit.simulation import sweep
 
-        return sweep(cells, folder=out, runs=runs, seed=seed, engine=jobs)
+        found = sweep(cells, folder=out, runs=runs, seed=seed, engine=jobs)
+    if found.reused:
+        tell(f"{found.reused} of {len(cells)} cells were in {out} already")
+    return found
 
 
 def _written(found: Sweep, told: Sequence[Settings], out: Path) -> list[Path]:

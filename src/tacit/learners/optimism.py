@@ -59,8 +59,14 @@ class Optimism:
     privacy_scale: float = 1.0
 
     def __post_init__(self) -> None:
-        if not 0.0 < self.confidence < 1.0:
-            raise SpecError(f"confidence is a failure probability, between 0 and 1; got {self.confidence}")
+        if not isinstance(self.spec, EpisodeSpec):
+            raise SpecError(
+                f"spec is the public shape of an episode, such as world.spec; got {type(self.spec).__name__}"
+            )
+        if not 0.0 < self.confidence <= 0.5:
+            raise SpecError(
+                f"confidence is the probability that a bound fails, 0.05 and not 0.95; got {self.confidence}"
+            )
         if isinstance(self.episodes, bool) or not isinstance(self.episodes, int | np.integer) or self.episodes < 1:
             raise SpecError(f"episodes must be a whole number of at least 1; got {self.episodes!r}")
         for name in ("statistical_scale", "privacy_scale"):

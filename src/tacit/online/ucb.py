@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from tacit import learners
+from tacit.mdp.spec import SpecError
 from tacit.online.agent import Agent
 from tacit.privacy import counters
 from tacit.privacy.calibration import calibrate
@@ -73,6 +75,8 @@ class OptimisticAgent(Agent):
     privacy_scale: float | None = None
 
     def __post_init__(self) -> None:
+        if self.bonus_scale is not None and not 0.0 <= self.bonus_scale < math.inf:
+            raise SpecError(f"bonus_scale is a factor of at least 0; got {self.bonus_scale}")
         if self.schedule not in ("doubling", "every-episode"):
             raise PrivatizationError(f'schedule must be "doubling" or "every-episode"; got {self.schedule!r}')
         if self.schedule == "doubling" and isinstance(self.counter, str):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -86,14 +86,16 @@ def plot_panels(
     title: str | None = None,
     notes: Mapping[str, Sequence[str]] | None = None,
 ) -> Figure:
-    """One panel for each group of results, side by side on one scale; a curve has the same colour in every panel.
+    """One panel for each group of results, side by side; a curve has the same look in every panel.
+
+    Panels share their scale, unless there is five times more to lose in one than in another.
 
     Parameters
     ----------
     panels
         Title of a panel → label of a curve → result.
     columns
-        Panels in a row; all of them by default, up to three.
+        Panels in a row; by default all of them up to three, and four are two by two.
     colours
         Label → colour, where the palette's order will not do.
     worst
@@ -105,31 +107,50 @@ def plot_panels(
     """
     if not any(panels.values()):
         raise ValueError("there is no result to plot")
-    across = columns or min(len(panels), 3)
+    across = columns or (2 if len(panels) == 4 else min(len(panels), 3))
     down = -(-len(panels) // across)
-    figure, axes = new_figure(down, across, sharey="row")
+    losses = [result.episodes * (result.optimal or 0.0) for curves in panels.values() for result in curves.values()]
+    figure, axes = new_figure(down, across, sharey="row" if max(losses) <= 5.0 * min(losses) else False)
     labels: list[str] = list(dict.fromkeys(label for curves in panels.values() for label in curves))
-    shades = dict(zip(labels, _cycled(len(labels)), strict=True)) | dict(colours or {})
+    looks = {label: _look(place) for place, label in enumerate(labels)}
+    for label, colour in (colours or {}).items():
+        looks[label] = {"color": colour}
+    handles: dict[str, Any] = {}
     for place, (name, curves) in enumerate(panels.items()):
         ax = axes[place // across, place % across]
         if worst and curves:
             longest = max(curves.values(), key=lambda result: result.episodes)
             best = longest.optimal or 0.0
-            ax.plot([0, longest.episodes], [0, best * longest.episodes], ":", color="#999999", linewidth=1.0)
+            (dotted,) = ax.plot(
+                [0, longest.episodes], [0, best * longest.episodes], ":", color="#999999", linewidth=1.0
+            )
+            handles[_WORST] = dotted
         for label, result in curves.items():
-            plot_regret(result, ax=ax, label=label, color=shades[label])
+            plot_regret(result, ax=ax, label=label, **looks[label])
         if place % across:
             ax.set_ylabel("")
         lines = (notes or {}).get(name, ())
         ax.set_title("\n".join([name, *lines]), loc="left")
     for place in range(len(panels), down * across):
         axes[place // across, place % across].set_axis_off()
-    handles = {label: handle for ax in axes.flat for handle, label in zip(*ax.get_legend_handles_labels(), strict=True)}
-    figure.legend([handles[label] for label in labels], labels, loc="outside lower center", ncols=min(len(labels), 4))
+    for ax in axes.flat:
+        handles |= {label: handle for handle, label in zip(*ax.get_legend_handles_labels(), strict=True)}
+    told = [*labels, *([_WORST] if worst else [])]
+    room = max(1, int(figure.get_figwidth() / (0.5 + _INCHES_A_LETTER * max(map(len, told)))))
+    figure.legend([handles[label] for label in told], told, loc="outside lower center", ncols=min(len(told), room, 4))
+    needed = 0.6 + _INCHES_A_LETTER * max(map(len, told))
+    if needed > figure.get_figwidth():
+        figure.set_figwidth(needed)
     if title:
         figure.suptitle(title, x=0.01, ha="left", fontsize=12)
     return figure  # type: ignore[no-any-return]
 
 
-def _cycled(number: int) -> Iterable[str]:
-    return [PALETTE[place % len(PALETTE)] for place in range(number)]
+_WORST = "never paid anything"
+_INCHES_A_LETTER = 0.075
+
+
+def _look(place: int) -> dict[str, str]:
+    """Where colours are used up, lines are broken."""
+    styles = ("-", "--", "-.")
+    return {"color": PALETTE[place % len(PALETTE)], "linestyle": styles[place // len(PALETTE) % len(styles)]}

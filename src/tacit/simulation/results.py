@@ -42,6 +42,15 @@ class Result:
         What is guaranteed, in words, with the simulation's own noise.
     """
 
+    def __repr__(self) -> str:
+        told = {"agent": "?", **self.settings.get("agent", {})}, {"name": "?", **self.settings.get("world", {})}
+        what = f"Result: {told[0]['agent']} in {told[1]['name']}, {self.runs} runs of {self.episodes:,} episodes"
+        if self.optimal is None:
+            return f"<{what}>"
+        regret = self.final_regret
+        spread = f" ± {regret.std(ddof=1):,.4g}" if self.runs > 1 else ""
+        return f"<{what}, regret {regret.mean():,.4g}{spread}>"
+
     changes: NDArray[np.int64] = field(repr=False)
     values: NDArray[np.float64] = field(repr=False)
     episodes: int

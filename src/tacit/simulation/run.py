@@ -7,7 +7,9 @@ policy is evaluated once, exactly. What is kept is one number per run and policy
 from __future__ import annotations
 
 import contextlib
+import glob
 import hashlib
+import inspect
 import itertools
 import json
 import re
@@ -34,7 +36,7 @@ from tacit.simulation.engines import Engine, Report, engine_of
 from tacit.simulation.progress import Progress, progress_of
 from tacit.simulation.results import Result
 
-__all__ = ["play", "simulate"]
+__all__ = ["forget_checkpoint", "play", "simulate"]
 
 # Episodes of a run that are rolled out at once. It depends on H alone, so that a result does not depend on how many
 # runs there are beside.
@@ -56,6 +58,7 @@ def simulate(
     progress: bool | Progress | None = None,
     checkpoint: Path | str | None = None,
     checkpoint_every: float = 60.0,
+    keep_checkpoint: bool = False,
 ) -> Result:
     """Play an agent's settings in a world; the agent itself, and its users, stay as they are.
 
@@ -76,6 +79,8 @@ def simulate(
     checkpoint, checkpoint_every
         A file to go on from, should this be cut short; saved every `checkpoint_every` seconds and on Ctrl-C, and
         removed at the end. A simulation cut in two gives the same result as one in one piece.
+    keep_checkpoint
+        Leave the file where it is, for a caller who calls `forget_checkpoint` once the result is safe.
 
     Returns
     -------
@@ -90,6 +95,11 @@ def simulate(
     >>> result.regret.shape
     (3, 500)
     """
+    if not isinstance(agent, Agent) or not hasattr(world, "rollout"):
+        raise TypeError(
+            "simulate takes an agent, such as UCBVI(world.spec, …), and then a world; "
+            f"got {agent if isinstance(agent, type) else type(agent)} and {type(world)}"
+        )
     if agent.spec != world.spec:
         raise ValueError(f"the agent was made for {agent.spec}, and the world is {world.spec}")
     runs, seed = whole("runs", runs, least=1), whole("seed", seed, least=0)
@@ -105,6 +115,7 @@ def simulate(
             runs=last - first,
             checkpoint=None if checkpoint is None else _part_of(Path(checkpoint), first, last, runs),
             every=checkpoint_every,
+            keep=keep_checkpoint,
         )
         for first, last in itertools.pairwise(bounds)
     ]
@@ -143,6 +154,7 @@ def settings_of(agent: Agent, world: RolloutSource, *, runs: int, seed: int) -> 
         "agent": agent.to_json(),
         # With what an agent takes by default: that may change from version to version.
         "learner": repr(learner) if is_dataclass(learner) else type(learner).__name__,
+        "code": _code_of(agent, learner),
         "world": {"name": getattr(world, "name", type(world).__name__), "fingerprint": fingerprint(world)},
         "runs": int(runs),
         "seed": int(seed),
@@ -152,6 +164,17 @@ def settings_of(agent: Agent, world: RolloutSource, *, runs: int, seed: int) -> 
             "python": ".".join(map(str, sys.version_info[:3])),
         },
     }
+
+
+def _code_of(*things: Any) -> str:
+    """Of classes that are not ours: a result of other code is another result. Ours has a version."""
+    classes = {kind for thing in things for kind in type(thing).__mro__ if not kind.__module__.startswith("tacit.")}
+    digest = hashlib.sha256()
+    for kind in sorted(classes - {object}, key=lambda kind: f"{kind.__module__}.{kind.__qualname__}"):
+        if kind.__module__ not in sys.stdlib_module_names:
+            with contextlib.suppress(OSError, TypeError):  # typed in by hand, and nowhere to be read
+                digest.update(inspect.getsource(kind).encode())
+    return digest.hexdigest()[:16]
 
 
 def fingerprint(world: RolloutSource) -> str:
@@ -213,6 +236,15 @@ def _bounds(runs: int, workers: int, checkpoint: Path | None) -> list[int]:
     return [round(runs * part / parts) for part in range(parts + 1)]
 
 
+def forget_checkpoint(checkpoint: Path | str) -> None:
+    """Remove a checkpoint that was kept, and those of its parts."""
+    path = Path(checkpoint)
+    path.unlink(missing_ok=True)
+    for file in path.parent.glob(f"{glob.escape(path.name)}.*-*"):
+        if re.fullmatch(re.escape(path.name) + r"\.\d+-\d+", file.name):
+            file.unlink()
+
+
 def _part_of(checkpoint: Path, first: int, last: int, runs: int) -> Path:
     return checkpoint if last - first == runs else checkpoint.with_name(f"{checkpoint.name}.{first}-{last}")
 
@@ -228,6 +260,7 @@ class _Part:
     runs: int
     checkpoint: Path | None = None
     every: float = 60.0
+    keep: bool = False
 
 
 def play(part: _Part, report: Report) -> Result:
@@ -341,7 +374,7 @@ class _Game:
 
     def forget(self) -> None:
         """The end has been reached."""
-        if self._part.checkpoint is not None:
+        if self._part.checkpoint is not None and not self._part.keep:
             self._part.checkpoint.unlink(missing_ok=True)
 
     def _started(self) -> Session:

@@ -87,11 +87,12 @@ def grid(
 
 @dataclass(frozen=True, kw_only=True)
 class Sweep:
-    """The finished cells of a sweep, in its order."""
+    """The finished cells of a sweep, in its order; so many of them were in the folder already."""
 
     cells: Sequence[Cell]
     results: Sequence[Result]
     unfinished: int = 0
+    reused: int = 0
 
     @property
     def table(self) -> polars.DataFrame:
@@ -129,6 +130,9 @@ def sweep(
     progress: bool | Progress | None = None,
 ) -> Sweep:
     """Run the cells whose results are not in `folder` yet, side by side.
+
+    In a script, call it under `if __name__ == "__main__":`, since processes that run cells import the script; or take
+    `engine=1`.
 
     Parameters
     ----------
@@ -193,6 +197,7 @@ def sweep(
         cells=[cell for cell, _ in finished],
         results=[Result.load(file) for _, file in finished],
         unfinished=len(wanted) - len(finished),
+        reused=sum(file not in missing for file in files),
     )
     if finished:
         found.table.write_csv(home / "sweep.csv")

@@ -147,7 +147,7 @@ def _draw(done: Sweep, size: Size, path: Path) -> None:
         columns=len(VERSIONS),
         colours=_COLOURS,
         notes=notes,
-        title=f"RiverSwim, S = 6, A = 2, H = 20: mean ± std of {size.runs} runs; dotted: never paid anything",
+        title=f"RiverSwim, S = 6, A = 2, H = 20: mean ± std of {size.runs} runs",
     )
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path)

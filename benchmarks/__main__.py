@@ -10,13 +10,13 @@ import argparse  # noqa: E402
 import sys  # noqa: E402
 import time  # noqa: E402
 
-from benchmarks import online_rows, rows  # noqa: E402
+from benchmarks import offline_rows, online_rows, rows  # noqa: E402
 from benchmarks.measure import Row, table  # noqa: E402
 
 
 def main() -> None:
     """Measure row by row, saying so on stderr, and print the table."""
-    every = {row.__name__: (row, module.FULL) for module in (rows, online_rows) for row in module.ALL}
+    every = {row.__name__: (row, module.FULL) for module in (rows, online_rows, offline_rows) for row in module.ALL}
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description="Speed and memory as ratios in one run.")
     parser.add_argument("only", nargs="*", metavar="ROW", help=f"all, or some of: {', '.join(every)}")
     names = parser.parse_args().only or list(every)

@@ -83,3 +83,14 @@ def ucbvi(kernel, mean, start, horizon, episodes, width, generator):
         rewards[steps, here, chosen] += mean[here, chosen]
         transitions[steps, here, chosen, path[1:]] += 1.0
     return found
+
+
+def reconcile(row, seen, precision):
+    """Equation (3) of 001 for one cell, by a linear program: minimise t with |x − n'| ≤ t, x ≥ 0, |Σ x − n'| ≤ E/2."""
+    from scipy.optimize import linprog
+
+    counts, seen, states = np.maximum(row, 0.0), max(seen, 0.0), len(row)
+    each, less, every = np.eye(states), -np.ones((states, 1)), np.ones(states)
+    above = np.vstack([np.hstack([each, less]), np.hstack([-each, less]), np.r_[every, 0.0], np.r_[-every, 0.0]])
+    bounds = np.r_[counts, -counts, seen + precision / 2, precision / 2 - seen]
+    return linprog(np.r_[np.zeros(states), 1.0], A_ub=above, b_ub=bounds, method="highs").x[:-1]

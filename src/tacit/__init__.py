@@ -15,7 +15,7 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from tacit import learners, mdp, online, privacy, privatizers, releases, simulation, statistics, testing
+    from tacit import learners, mdp, offline, online, privacy, privatizers, releases, simulation, statistics, testing
     from tacit.online import load
     from tacit.privacy import Central, Joint, Local, NonPrivate, SecureNoise, Shuffle, SimulationNoise, Statement
     from tacit.simulation import Result, Sweep, simulate, sweep
@@ -37,6 +37,7 @@ __all__ = [
     "learners",
     "load",
     "mdp",
+    "offline",
     "online",
     "privacy",
     "privatizers",
@@ -49,7 +50,18 @@ __all__ = [
 ]
 
 _ROOMS = frozenset(
-    {"learners", "mdp", "online", "privacy", "privatizers", "releases", "simulation", "statistics", "testing"}
+    {
+        "learners",
+        "mdp",
+        "offline",
+        "online",
+        "privacy",
+        "privatizers",
+        "releases",
+        "simulation",
+        "statistics",
+        "testing",
+    }
 )
 _FROM = {
     "Result": "tacit.simulation",

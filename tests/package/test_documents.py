@@ -16,7 +16,8 @@ def blocks(page, language):
 
 
 @pytest.mark.parametrize("page", EXAMPLES, ids=lambda page: page.name)
-def test_examples_run(page, capsys):
+def test_examples_run(page, capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)  # some write files
     names = {}
     for block in blocks(page, "python"):
         exec(compile(block, str(page), "exec"), names)

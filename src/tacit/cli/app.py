@@ -17,7 +17,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from tacit.cli import calibrate, plot, reproduce, simulate, sweep
+from tacit.cli import calibrate, check, convert, datasets, evaluate, inspect, plot, reproduce, simulate, sweep, train
 from tacit.cli.shared import INTERRUPTED, examples, tell
 
 __all__ = ["app", "main"]
@@ -118,3 +118,11 @@ app.command("simulate", epilog=simulate.EXAMPLES)(simulate.command)
 app.command("sweep", epilog=sweep.EXAMPLES)(sweep.command)
 app.command("plot", epilog=plot.EXAMPLES)(plot.command)
 app.command("reproduce", epilog=reproduce.EXAMPLES)(reproduce.command)
+app.command("train", epilog=train.EXAMPLES)(train.command)
+app.command("evaluate", epilog=evaluate.EXAMPLES)(evaluate.command)
+app.command("inspect", epilog=inspect.EXAMPLES)(inspect.command)
+app.command("convert", epilog=convert.EXAMPLES)(convert.command)
+app.command("check", epilog=check.EXAMPLES)(check.command)
+_datasets = typer.Typer(add_completion=False, help="Sample data.", epilog=datasets.EXAMPLES)
+_datasets.command("make", epilog=datasets.EXAMPLES)(datasets.make)
+app.add_typer(_datasets, name="datasets")

@@ -124,7 +124,7 @@ def evaluate(
     if target.spec.states != spec.states or target.probabilities.shape != (spec.horizon, spec.states, spec.actions):
         raise ValueError(f"the policy is for {target.spec}, and the data are of {spec}")
     episodes = _all(data, spec)
-    if privacy is not None and privacy.kind != "none":
+    if isinstance(privacy, Central) and privacy.kind != "none":
         return _private(target, episodes, spec, behaviour, privacy, clip, noise, level, method)
     log = _Log.of(episodes, spec)
     if not log.number:
@@ -191,14 +191,14 @@ class _Log:
             raise ValueError(
                 "people did what the declared behaviour policy never does: it is not the one they followed"
             )
-        return np.cumprod(self.at_steps(policy) / did, axis=1)
+        return np.asarray(np.cumprod(self.at_steps(policy) / did, axis=1), dtype=np.float64)
 
     def behaviour(self, spec: EpisodeSpec) -> Array:
         """Shares of actions: of each step, or pooled where the world is stationary; uniform where nobody was."""
         counts = np.zeros((spec.horizon, spec.states, spec.actions))
         np.add.at(counts, (np.arange(spec.horizon), self.states[:, :-1], self.actions), 1.0)
         if spec.stationary:
-            counts = np.broadcast_to(counts.sum(axis=0), counts.shape)
+            counts[...] = counts.sum(axis=0)
         total = counts.sum(axis=-1, keepdims=True)
         return np.where(total > 0, counts / np.maximum(total, 1.0), 1.0 / spec.actions)
 

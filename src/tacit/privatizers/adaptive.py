@@ -173,7 +173,7 @@ class AdaptivePrivatizer:
             users_declared=self.episodes,
             releases=self.releases,
             notes=(
-                f"Queries were chosen by earlier answers; their shares of the budget add up to {min(self.asked, 1.0):.6g}.",
+                f"Queries were chosen by earlier answers; the shares add up to {min(self.asked, 1.0):.6g}.",
                 "Features and rewards are of declared ranges; an episode that cannot be read counts as empty.",
                 *(
                     (f"A user has {self.episodes_per_user} of the episodes at most; the noise hides all of them.",)
@@ -215,11 +215,11 @@ class AdaptivePrivatizer:
         if query.target is None:
             return
         values, bounds = np.asarray(query.target.values), (np.asarray(query.target.low), np.asarray(query.target.high))
-        if values.shape not in ((self.runs, spec.states), (1, spec.states)) or not np.isfinite(values).all():
+        if values.shape not in ((self.runs, spec.states), (1, spec.states)) or not _moderate(values):
             raise PrivatizationError(f"a target's values are finite numbers (R|1, S); got shape {values.shape}")
-        if any(bound.shape not in ((), (1,), (self.runs,)) or not np.isfinite(bound).all() for bound in bounds):
+        if any(bound.shape not in ((), (1,), (self.runs,)) or not _moderate(bound) for bound in bounds):
             raise PrivatizationError("a target's bounds are finite numbers, one or one for each run")
-        if not ((bounds[0] <= bounds[1]).all() and math.isfinite(query.target.reward)):
+        if not ((bounds[0] <= bounds[1]).all() and _moderate(query.target.reward)):
             raise PrivatizationError("a target has low ≤ high, and a finite coefficient of the reward")
         if not 2.0**-10 <= query.vector_weight <= 2.0**10:
             raise PrivatizationError(f"a vector's weight lies in [2^-10, 2^10]; got {query.vector_weight}")
@@ -251,9 +251,9 @@ class AdaptivePrivatizer:
 
     def _published(self, query: Query, family: str) -> tuple[Calibration, Grid]:
         """Algorithm 2, line 2, with ρ₀ the share: Z_ij ~ N(0, 1/(4ρ₀)), so that svec(K) has variance 1/(2ρ₀); φ₁, φ₂,
-        φ₃ ~ N(0, 2B²/ρ₀), B = H² or H. In units of normalised sums.
+        φ₃ ~ N(0, 2B²/ρ₀), B = H² or H. In units of normalised sums, and 2⁻³⁰ more, for the rounding to the grid.
         """
-        rho = query.share * budget_of(self.guarantee).rho
+        rho = query.share * budget_of(self.guarantee).rho * (1.0 - 2.0**-29)
         scale = 1.0 / math.sqrt(2.0 * rho) / self.table.norm**2
         if family == "vector":
             assert query.target is not None
@@ -338,6 +338,11 @@ def _range(target: Target | None) -> tuple[float, float]:
         return 0.0, 0.0
     low, high = np.atleast_1d(target.low) / target.scale, np.atleast_1d(target.high) / target.scale
     return float(low.min()), float(high.max())
+
+
+def _moderate(values: ArrayLike) -> bool:
+    """Finite, and far from where sums overflow: no one's reward may make NumPy say anything."""
+    return bool((np.abs(np.asarray(values, dtype=np.float64)) <= 2.0**256).all())
 
 
 def _nothing() -> Calibration:

@@ -72,8 +72,8 @@ class CentralPrivatizer:
     runs
         Independent runs side by side, for simulations.
     episodes_per_user
-        If the guarantee's unit is "user": how many of the episodes may be one user's. Noise is for all of them; there is
-        one release, after all episodes.
+        If the guarantee's unit is "user": how many of the episodes may be one user's. Noise is for all of them, and
+        there is one release, after all episodes.
 
     Examples
     --------
@@ -195,7 +195,8 @@ class CentralPrivatizer:
             users_declared=self.episodes,
             releases=self.releases,
             notes=(
-                f"Counter: {self.counter.name} for each number; {self.counter.length:,} users at most in a release.",
+                f"Counter: {self.counter.name} for each number; the last release is of the first "
+                f"{self.counter.length:,}.",
                 "Rewards are clamped to the declared range; an episode that cannot be read counts as empty.",
                 *(
                     (f"A user has {self.episodes_per_user} of the episodes at most; the noise hides all of them.",)

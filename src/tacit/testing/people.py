@@ -238,6 +238,7 @@ class GramPeople:
 
     def numbers(self, release: GramRelease) -> Array:
         """See `People`."""
+        assert release.gram is not None
         parts = [release.gram.reshape(len(release.gram), -1)]
         if release.vector is not None:
             parts.append(release.vector.reshape(len(release.gram), -1))

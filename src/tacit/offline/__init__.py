@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from tacit.offline.encodings import Bins, Categories, FeatureColumn, Features, SchemaError
     from tacit.offline.evaluation import Estimate, evaluate
     from tacit.offline.fit import Fit, Report
+    from tacit.offline.linear import PEVI, VAPVI, LinearPVI
     from tacit.offline.parts import DatasetError
     from tacit.offline.policy import OfflinePolicy
     from tacit.offline.samples import Sample, write_sample
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "APVI",
+    "PEVI",
+    "VAPVI",
     "Bins",
     "Categories",
     "Dataset",
@@ -28,6 +31,7 @@ __all__ = [
     "FeatureColumn",
     "Features",
     "Fit",
+    "LinearPVI",
     "OfflinePolicy",
     "Problem",
     "Report",
@@ -44,6 +48,7 @@ _MODULES = {
     "encodings": ("Bins", "Categories", "FeatureColumn", "Features", "SchemaError"),
     "evaluation": ("Estimate", "evaluate"),
     "fit": ("Fit", "Report"),
+    "linear": ("LinearPVI", "PEVI", "VAPVI"),
     "parts": ("DatasetError",),
     "policy": ("OfflinePolicy",),
     "samples": ("Sample", "write_sample"),

@@ -111,7 +111,7 @@ def evaluate(
     >>> people = world.rollout(at_random[None], episodes=2000, streams=tacit.mdp.Streams(0, runs=1))
     >>> right = np.ones((5, 3), dtype=int)
     >>> found = evaluate(right, people, spec=world.spec, behaviour=at_random)
-    >>> found.low < world.policy_values(right[None])[0] < found.high
+    >>> bool(found.low < world.policy_values(right[None])[0] < found.high)
     True
     """
     if method not in METHODS:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tacit.learners import PessimisticPlan
+from tacit.learners import LinearPlan, PessimisticPlan
 from tacit.mdp import planning
 from tacit.mdp.spec import EpisodeSpec
 from tacit.offline.policy import OfflinePolicy
@@ -33,13 +33,16 @@ class Report:
     deferred: float
     cells: int
     cells_seen: int
-    noise_std: float
+    noise_std: float | None
     episodes: int
 
     def __str__(self) -> str:
+        noise = (
+            "" if self.noise_std is None else f"; the noise of a count has a standard deviation of {self.noise_std:.3g}"
+        )
         return "\n".join(
             [
-                f"{self.episodes:,} episodes; the noise of a count has a standard deviation of {self.noise_std:.3g}.",
+                f"{self.episodes:,} episodes{noise}.",
                 f"{self.cells_seen:,} of {self.cells:,} (step, state, action) have more visits than noise makes.",
                 f"The fallback is followed in {self.deferred:.0%} of the steps that the policy is expected to take.",
                 f"In its own pessimistic model it earns {self.pessimistic_value:.4g} (rewards scaled to [0, 1]).",
@@ -52,9 +55,9 @@ class Fit:
     """A trained policy for each run of the data; people's data are one run."""
 
     spec: EpisodeSpec
-    plan: PessimisticPlan
-    release: TabularRelease
+    plan: PessimisticPlan | LinearPlan
     statement: Statement
+    release: TabularRelease | None = None
 
     @property
     def policy(self) -> OfflinePolicy:
@@ -77,8 +80,8 @@ class Fit:
             deferred=float((visited.sum(axis=2) * self.plan.deferred[run]).sum() / self.spec.horizon),
             cells=self.plan.evidence[run].size,
             cells_seen=int((self.plan.evidence[run] > 1.0).sum()),
-            noise_std=float(self.release.errors["transitions"].std),
-            episodes=self.release.episodes,
+            noise_std=None if self.release is None else float(self.release.errors["transitions"].std),
+            episodes=self.statement.users,
         )
 
     def to_json(self) -> dict[str, Any]:
@@ -86,7 +89,12 @@ class Fit:
         return {"report": vars(self.report()), "statement": self.statement.to_json()}
 
     def _occupancy(self, run: int) -> NDArray[np.float64]:
-        """Where the policy goes, (H, S, A), in the released model: rows of noisy counts, made distributions."""
+        """Where the policy goes, (H, S, A), in the released model: rows of noisy counts, made distributions.
+
+        Linear learners release no model: there all states are taken alike.
+        """
+        if self.release is None:
+            return np.asarray(self.plan.policy[run] / self.spec.states)
         counts = np.clip(self.release.transitions[run : run + 1], 0.0, None)
         rows = counts + 1e-9 + self.release.errors["transitions"].std / counts.shape[-1]
         kernel = rows / rows.sum(axis=-1, keepdims=True)

@@ -22,7 +22,7 @@ from tacit.statistics import TabularStatistic
 if TYPE_CHECKING:
     from tacit.offline.dataset import Dataset
 
-__all__ = ["APVI"]
+__all__ = ["APVI", "Progress", "source_of", "system_uniforms"]
 
 Progress = Callable[[int, int], None]
 """Told after every batch: episodes read so far, and all of them."""
@@ -127,7 +127,7 @@ class APVI:
         checkpoint
             A file to go on from, should this be cut short: as secret as the data, and gone at the end.
         """
-        runs, total, batches, per_user = _source(data, self.spec)
+        runs, total, batches, per_user = source_of(data, self.spec)
         privacy = self.privacy if per_user is None else replace(self.privacy, unit="user")
         path = None if checkpoint is None else Path(checkpoint)
         if path is not None and path.exists():
@@ -157,11 +157,11 @@ class APVI:
                 _keep(privatizer, path)
             raise
         release: Any = privatizer.release()
-        plan = self.learner.plan(release, uniforms or _system_uniforms(runs))
+        plan = self.learner.plan(release, uniforms or system_uniforms(runs))
         return Fit(spec=self.spec, plan=plan, release=release, statement=privatizer.statement)
 
 
-def _source(data: Any, spec: EpisodeSpec) -> tuple[int, int, Iterable[Trajectories], int | None]:
+def source_of(data: Dataset | Trajectories, spec: EpisodeSpec) -> tuple[int, int, Iterable[Trajectories], int | None]:
     """Runs, episodes of each, batches, and how many episodes one user may have."""
     if isinstance(data, Trajectories):
         runs, total = np.shape(data.rewards)[:2]
@@ -188,6 +188,7 @@ def _keep(privatizer: CentralPrivatizer, path: Path) -> None:
         return
 
 
-def _system_uniforms(runs: int) -> Callable[[tuple[int, ...]], NDArray[np.float64]]:
+def system_uniforms(runs: int) -> Callable[[tuple[int, ...]], NDArray[np.float64]]:
+    """By the operating system's entropy: nobody can foresee how ties are broken."""
     generator = np.random.default_rng()
     return lambda shape: generator.random((runs, *shape))

@@ -117,6 +117,19 @@ def test_rows_without_an_owner_are_nobodys():
     assert "2 rows belong to nobody" in str(problems[0])
 
 
+@pytest.mark.parametrize(("column", "value"), [("state", 1.5), ("state", float("nan")), ("step", 1.5), ("action", 0.5)])
+def test_a_fraction_in_a_column_of_floats_is_no_whole_number(column, value):
+    frame = table(*GOOD).cast(pl.Float64)
+    frame = frame.with_columns(pl.Series(column, [frame[column][0], value, *frame[column][2:]]))
+    assert bag(read(Dataset.from_frame(frame, SPEC))) == bag([None, OTHER])
+
+
+def test_an_episode_called_nan_is_nobodys():
+    frame = table(*GOOD).cast({"episode": pl.Float64})
+    frame = frame.with_columns(episode=pl.when(pl.col("episode") == 1).then(float("nan")).otherwise(pl.col("episode")))
+    assert read(Dataset.from_frame(frame, SPEC)) == [OTHER]
+
+
 def test_a_check_may_be_limited():
     frame = table(*(row for name in range(50) for row in episode(name, (0, 9, 0, 0))))
     assert len(Dataset.from_frame(frame, SPEC).check(limit=7)) == 7
@@ -270,9 +283,10 @@ def test_a_damaged_parquet_file_says_nothing_of_what_is_in_it(tmp_path):
         try:
             list(Dataset.open(path, SPEC).batches())
         except DatasetError as error:
-            quoted.append(str(error))
+            quoted.append(error)
     assert quoted
-    assert all(text.startswith(str(path)) for text in quoted)
+    assert all(str(error).startswith(str(path)) for error in quoted)
+    assert all(error.__suppress_context__ for error in quoted)  # what Polars says may quote the file
 
 
 def test_files_that_are_none_or_of_no_known_kind(tmp_path):

@@ -363,3 +363,16 @@ def test_a_schema_that_fits_nothing_leaves_every_episode_empty_or_says_why():
     assert places == [None, None]
     assert {problem.episode for problem in problems} == {1, 2}
     assert "has no column 'stay'" in refused(table(*GOOD), Schema(spec=SPEC, columns={"episode": "stay"}))
+
+
+@pytest.mark.parametrize("cell", ['"SECRET_alice', 'a"b', '"x"y'])
+def test_a_quotation_mark_in_a_csv_file_is_never_answered_by_quoting_people(tmp_path, cell):
+    path = tmp_path / "people.csv"
+    path.write_text("episode,step,state,action,reward\n" + f"{cell},0,1,0,0.5\n" + "bob,0,1,0,0.5\nbob,1,1,0,0.5\n")
+    said = ""
+    try:
+        _ = Dataset.open(path, EpisodeSpec(states=2, actions=2, horizon=2)).episodes
+    except DatasetError as error:
+        said = str(error)
+    assert "SECRET" not in said
+    assert "bob" not in said

@@ -2,6 +2,7 @@
 
 import itertools
 import math
+import warnings
 
 import numpy as np
 import pytest
@@ -11,7 +12,8 @@ from tacit.mdp import Streams, Trajectories, random_mdp
 from tacit.mdp.spec import EpisodeSpec, MomentBound, SpecError
 from tacit.offline.evaluation import METHODS, _estimator, _Log, evaluate
 from tacit.offline.policy import OfflinePolicy
-from tacit.privacy import Central, SecureNoise, SimulationNoise
+from tacit.privacy import Central, Joint, SecureNoise, SimulationNoise
+from tacit.privatizers import PrivatizationError
 from tacit.testing import all_trajectories
 
 WORLD = random_mdp(states=2, actions=2, horizon=3, seed=4, stationary=False)
@@ -198,6 +200,31 @@ def test_private_estimates_ask_for_what_they_need():
     with pytest.raises(ValueError, match="clip is positive"):
         private(people, clip=0.0)
     assert private(people, noise=SecureNoise()).statement.users == 10
+
+
+def test_a_user_with_several_places_is_hidden_whole():
+    people = rolled(400, 5)
+    found = private(people, Central(epsilon=1, unit="user"), clip=2.0, episodes_per_user=4)
+    alone = private(people, clip=2.0)
+    (calibration,), (other,) = (one.statement.calibrations.values() for one in (found, alone))
+    assert calibration.scale == pytest.approx(4 * other.scale)
+    assert found.high - found.low > 1.9 * (alone.high - alone.low)
+    with pytest.raises(PrivatizationError, match="one episode, not one 'user'"):
+        private(people, Central(epsilon=1, unit="user"))
+
+
+@pytest.mark.parametrize("privacy", [Joint(epsilon=1), 1.0])
+def test_another_guarantee_is_refused_and_never_an_exact_estimate(privacy):
+    with pytest.raises(PrivatizationError, match="keeps a Central guarantee"):
+        private(rolled(5, 0), privacy)
+
+
+def test_tiny_declared_chances_make_no_sound():
+    people = rolled(50, 0)
+    tiny = np.tile([1e-310, 1.0], (3, 2, 1))
+    with warnings.catch_warnings(), np.errstate(all="raise"):
+        warnings.simplefilter("error")
+        evaluate(TARGET, people, spec=SPEC, method="pdis", behaviour=tiny, privacy=Central(epsilon=1))
 
 
 def test_a_policy_of_another_world_is_refused():

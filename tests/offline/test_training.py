@@ -1,13 +1,17 @@
 """Data in, policies out: what training shares, whatever it trains."""
 
+import signal
+
 import numpy as np
+import polars
 import pytest
 
 import tacit
 from tacit.mdp import Streams, Trajectories, linear_random, linear_random_behaviour, riverswim
-from tacit.offline import APVI, PEVI, VAPVI, Dataset, LinearPVI, Schema
+from tacit.offline import APVI, PEVI, VAPVI, Dataset, LinearPVI, Schema, dataset
+from tacit.offline.samples import as_table
 from tacit.privacy import Central, Joint, NonPrivate, SimulationNoise
-from tacit.privatizers import PrivatizationError
+from tacit.privatizers import CentralPrivatizer, PrivatizationError
 
 RIVER = riverswim(states=3, horizon=6)
 LINEAR = linear_random(seed=1, horizon=4)
@@ -132,3 +136,84 @@ def test_the_default_rule_for_linear_worlds_beats_acting_as_people_did_under_a_g
 def test_names_of_the_room_are_there():
     assert tacit.offline.APVI is APVI
     assert set(tacit.offline.__all__) <= set(dir(tacit.offline))
+
+
+# ---------------------------------------------------------------------------------------------- places and checkpoints
+
+
+def test_halves_of_a_data_set_are_refused_since_one_person_can_move_all_others():
+    people = rolled(LINEAR.tabular(), linear_random_behaviour(horizon=4), episodes=100)
+    trainer = VAPVI(LINEAR.spec, features=LINEAR.phi, privacy=Central(rho=1), options={"split": True})
+    with pytest.raises(PrivatizationError, match="halves are told by place"):
+        trainer.fit(Dataset.from_trajectories(people, LINEAR.spec))
+    assert trainer.fit(people).statement.holds
+
+
+def interrupted(trainer, data, path, **options):
+    """Train, and press Ctrl-C after the first batch."""
+
+    def pressed(done, total):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        trainer.fit(data, checkpoint=path, progress=pressed, **options)
+    assert path.exists()
+
+
+@pytest.fixture
+def table(tmp_path, monkeypatch):
+    """A file that is read in several batches."""
+    path = tmp_path / "people.parquet"
+    as_table(rolled(episodes=900)).write_parquet(path)
+    monkeypatch.setattr(dataset, "_STEPS_AT_A_TIME", 6 * 200)
+    return path
+
+
+def test_a_checkpoint_goes_on_to_the_same_policy_and_is_gone(table, tmp_path):
+    trainer, state = APVI(RIVER.spec, privacy=Central(epsilon=1)), tmp_path / "state"
+    whole = trainer.fit(Dataset.open(table, RIVER.spec), noise=SimulationNoise(2), uniforms=seeded())
+    interrupted(trainer, Dataset.open(table, RIVER.spec), state, noise=SimulationNoise(2))
+    data = Dataset.open(table, RIVER.spec)
+    fit = trainer.fit(data, noise=SimulationNoise(2), uniforms=seeded(), checkpoint=state)
+    np.testing.assert_array_equal(fit.release.transitions, whole.release.transitions)
+    assert fit.statement == whole.statement
+    assert not state.exists()
+
+
+def test_a_checkpoint_refuses_data_that_have_changed_or_are_read_otherwise(table, tmp_path):
+    """It would count some people twice, and nobody would see it."""
+    trainer, state = APVI(RIVER.spec, privacy=Central(epsilon=1)), tmp_path / "state"
+    interrupted(trainer, Dataset.open(table, RIVER.spec), state)
+    frame = polars.read_parquet(table)
+    with pytest.raises(PrivatizationError, match="or these before they changed"):
+        trainer.fit(Dataset.open(table, RIVER.spec, rows_at_a_time=1000), checkpoint=state)
+    polars.concat([frame, frame.tail(6).with_columns(episode=polars.lit(10**6, polars.Int64))]).write_parquet(table)
+    with pytest.raises(PrivatizationError, match="or these before they changed"):
+        trainer.fit(Dataset.open(table, RIVER.spec), checkpoint=state)
+    assert state.exists()
+    with pytest.raises(PrivatizationError, match="needs data in files"):
+        trainer.fit(Dataset.from_frame(frame, RIVER.spec), checkpoint=tmp_path / "other")
+
+
+def test_a_checkpoint_of_simulated_noise_is_not_gone_on_from_with_secure_noise(table, tmp_path):
+    trainer, state = APVI(RIVER.spec, privacy=Central(epsilon=1)), tmp_path / "state"
+    interrupted(trainer, Dataset.open(table, RIVER.spec), state, noise=SimulationNoise(2))
+    with pytest.raises(PrivatizationError, match="is of another training"):
+        trainer.fit(Dataset.open(table, RIVER.spec), checkpoint=state)
+    assert state.exists()
+
+
+def test_ctrl_c_in_mid_batch_waits_until_the_batch_is_in(table, tmp_path, monkeypatch):
+    observe = CentralPrivatizer.observe
+
+    def pressed(self, episodes):
+        signal.raise_signal(signal.SIGINT)
+        observe(self, episodes)
+
+    trainer, state = APVI(RIVER.spec, privacy=Central(epsilon=1)), tmp_path / "state"
+    with monkeypatch.context() as patched:
+        patched.setattr(CentralPrivatizer, "observe", pressed)
+        with pytest.raises(KeyboardInterrupt):
+            trainer.fit(Dataset.open(table, RIVER.spec), checkpoint=state)
+    fit = trainer.fit(Dataset.open(table, RIVER.spec), checkpoint=state)
+    assert fit.statement.users == 900

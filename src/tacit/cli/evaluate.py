@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -73,9 +73,13 @@ def command(
 
     source = opened(data or [], schema, horizon)
     private = (epsilon, delta, rho) != (None, None, None)
-    options: dict[str, Any] = (
-        {"privacy": central(epsilon, delta, rho, private=True), "method": "pdis"} if private else {}
-    )
+    if private and method not in ("wpdis", "pdis"):
+        raise Mistake(f"a private estimate is made by pdis, not by {method}")
+    options: dict[str, Any] = {}
+    if private:
+        privacy = central(epsilon, delta, rho, private=True)
+        privacy = privacy if source.per_user is None else replace(privacy, unit="user")
+        options = {"privacy": privacy, "episodes_per_user": source.per_user, "method": "pdis"}
     with plain_warnings():
         try:
             estimate = evaluate(

@@ -171,6 +171,7 @@ class Codes:
         code = code.fill_null(-1)
         if role != "next_state":
             return code
+        code = self._pl.when(code < 0).then(self._pl.lit(-1, self._pl.Int32)).otherwise(code)  # −2 has a meaning below
         missing = self._pl.all_horizontal([self._missing(column) for column in columns])
         return self._pl.when(missing).then(self._pl.lit(-2, self._pl.Int32)).otherwise(code)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -14,6 +16,7 @@ from tacit.offline.arrays import Arrays, minari_episodes, npz_arrays
 from tacit.offline.parts import DatasetError, ahead, assembled
 from tacit.offline.schema import Schema
 from tacit.offline.tables import ROWS, Table
+from tacit.statistics.reading import silence
 
 if TYPE_CHECKING:
     from tacit.offline.checking import Problem
@@ -50,7 +53,12 @@ class Dataset:
     order of `episode` are read: that looks at no value, and at nobody else, so what one user sends changes her own m
     places at most.
 
-    The order of places follows the file and means nothing.
+    **The order of places follows everybody's rows**: one person's can move all others'. A sum over all places does not
+    mind. Whatever does mind, such as a counter that releases prefixes, or halves of the data, has no guarantee on a
+    data set; give it trajectories in an order that no person can change.
+
+    A CSV file must have been written by a program that quotes: one cell with a quotation mark that is never closed
+    swallows the rows of others, or makes the file unreadable.
 
     Examples
     --------
@@ -67,8 +75,8 @@ class Dataset:
     row 3, episode bob, action: 9 is none of 0..1; the episode counts as empty
     """
 
-    def __init__(self, source: Table | Arrays) -> None:
-        self._source = source
+    def __init__(self, source: Table | Arrays, *, identity: str | None = None) -> None:
+        self._source, self._identity = source, identity
 
     @classmethod
     def open(
@@ -84,8 +92,10 @@ class Dataset:
         if suffix == ".npz":
             if len(paths) > 1:
                 raise DatasetError("several .npz files cannot be opened as one")
-            return cls(Arrays(*npz_arrays(paths[0]), schema, name=f"the arrays of {name}"))
-        return cls(_table(paths, suffix, schema, name, rows_at_a_time))
+            own = _identity(paths, schema, 0)
+            return cls(Arrays(*npz_arrays(paths[0]), schema, name=f"the arrays of {name}"), identity=own)
+        own = _identity(paths, schema, rows_at_a_time)
+        return cls(_table(paths, suffix, schema, name, rows_at_a_time), identity=own)
 
     @classmethod
     def from_frame(cls, frame: Any, schema: Schema | EpisodeSpec, *, rows_at_a_time: int = ROWS) -> Dataset:
@@ -136,6 +146,14 @@ class Dataset:
         return "user" if self.schema.unit == "user" else "episode"
 
     @property
+    def identity(self) -> str | None:
+        """What tells these files from others, and from themselves after a change; None for what is no file.
+
+        The order of places is the same for the same identity.
+        """
+        return self._identity
+
+    @property
     def per_user(self) -> int | None:
         """m, the places of each user; None where the unit is the episode."""
         return self.schema.max_episodes_per_user
@@ -169,6 +187,15 @@ class Dataset:
 
     def __repr__(self) -> str:
         return f"Dataset({self._source.name}: {self.spec})"
+
+
+def _identity(paths: list[Path], schema: Schema, rows: int) -> str:
+    """Names, sizes and times of files, how they are read, and by which Polars: its hashes order the places."""
+    import polars
+
+    files = [(str(path.resolve()), path.stat().st_size, path.stat().st_mtime_ns) for path in paths]
+    told = json.dumps([files, schema.to_json(), rows, polars.__version__])
+    return hashlib.sha256(told.encode()).hexdigest()
 
 
 def _schema(schema: Schema | EpisodeSpec) -> Schema:
@@ -241,6 +268,8 @@ def _of_pandas(frame: Any, schema: Schema) -> tuple[Any, Sequence[str]]:
     import polars
 
     wanted = {column for names in schema.roles.values() for column in names}
+    # Whose a row is is always text: pandas would make it numbers or objects by what everybody sent.
+    labels = {column for role in ("episode", "user") for column in schema.roles.get(role, ())}
     columns: dict[str, Any] = {}
     untyped: list[str] = []
     for name in frame.columns:
@@ -249,15 +278,14 @@ def _of_pandas(frame: Any, schema: Schema) -> tuple[Any, Sequence[str]]:
         values = frame[name].to_numpy()
         if values.ndim != 1:
             raise DatasetError(f"the frame has several columns {name!r}")
-        if values.dtype.kind in "biuf":
+        if values.dtype.kind in "biuf" and values.dtype.itemsize <= 8 and name not in labels:
             columns[name] = polars.Series(
                 name, values.astype(np.float64) if values.dtype.kind == "f" else np.ascontiguousarray(values)
             )
-        elif values.dtype.kind in "OUST":
-            columns[name] = polars.Series(name, [_text(value) for value in values], dtype=polars.String)
-            untyped.append(name)
         else:
-            raise DatasetError(f"the frame: column {name!r} holds {values.dtype}; numbers or text are wanted")
+            with silence():
+                columns[name] = polars.Series(name, [_text(value) for value in values], dtype=polars.String)
+            untyped.append(name)
     return polars.DataFrame(list(columns.values())), untyped
 
 
@@ -265,6 +293,9 @@ def _text(value: Any) -> str | None:
     """A value as text; None if it is missing, or cannot be written."""
     try:
         missing = value is None or value != value or type(value).__name__ in ("NAType", "NaTType")
-        return None if missing else str(value)
+        text = None if missing else str(value)
+        if text is not None:
+            text.encode()
+        return text
     except Exception:  # anything may be in there, and no one may notice
         return None

@@ -32,7 +32,9 @@ from tacit.privacy.guarantees import Central, NonPrivate
 from tacit.privacy.noise import NoiseSource, SecureNoise, lattice_scale
 from tacit.privacy.sensitivity import Sensitivity
 from tacit.privacy.statements import Statement
-from tacit.statistics.reading import Episodes, read
+from tacit.privatizers import PrivatizationError
+from tacit.privatizers.protocol import check_unit
+from tacit.statistics.reading import Episodes, read, silence
 
 __all__ = ["METHODS", "Estimate", "evaluate"]
 
@@ -80,6 +82,7 @@ def evaluate(
     privacy: Central | NonPrivate | None = None,
     clip: float | None = None,
     noise: NoiseSource | None = None,
+    episodes_per_user: int | None = None,
 ) -> Estimate:
     """Estimate what a policy would have earned.
 
@@ -101,7 +104,10 @@ def evaluate(
         The value of a (step, state, action) that nobody tried, for `"fqe"` and `"dr"`.
     privacy, clip, noise
         With `Central(...)` the estimate is private: `"pdis"`, each episode's clipped to [0, clip] (after rewards are
-        scaled to [0, 1]), and a declared `behaviour`. `clip` is public, and H by default.
+        scaled to [0, 1]), and a declared `behaviour`. `clip` is public, and H by default. It is the mean over all
+        places: whoever is ⊥ counts as earning the least there is.
+    episodes_per_user
+        m, where the guarantee's unit is "user": so many places in a row are one user's, as in `Dataset.batches()`.
 
     Examples
     --------
@@ -114,6 +120,8 @@ def evaluate(
     >>> bool(found.low < world.policy_values(right[None])[0] < found.high)
     True
     """
+    if privacy is not None and not isinstance(privacy, Central | NonPrivate):
+        raise PrivatizationError(f"an estimate keeps a Central guarantee, or none; got {privacy}")
     if method not in METHODS:
         raise ValueError(f"method is one of {METHODS}; got {method!r}")
     if isinstance(spec.rewards, MomentBound):
@@ -125,7 +133,9 @@ def evaluate(
         raise ValueError(f"the policy is for {target.spec}, and the data are of {spec}")
     episodes = _all(data, spec)
     if isinstance(privacy, Central) and privacy.kind != "none":
-        return _private(target, episodes, spec, behaviour, privacy, clip, noise, level, method)
+        check_unit(privacy, episodes_per_user=episodes_per_user)
+        m = episodes_per_user or 1
+        return _private(target, episodes, spec, behaviour, privacy, clip, noise, level, method, m)
     log = _Log.of(episodes, spec)
     if not log.number:
         raise ValueError("there is no readable episode to evaluate with")
@@ -290,6 +300,7 @@ def _private(
     noise: NoiseSource | None,
     level: float,
     method: Method,
+    per_unit: int,
 ) -> Estimate:
     """The mean of clipped per-decision estimates, under noise; ⊥ counts as 0, and n, the number of places, is public.
 
@@ -310,26 +321,28 @@ def _private(
     mu = OfflinePolicy(spec, behaviour).probabilities
     steps = np.arange(spec.horizon)
     states, actions = episodes.states[0], episodes.actions[0]
-    did = mu[steps, states[:, :-1], actions]
-    # What the declared behaviour never does weighs nothing: an exception would tell that somebody did it.
-    ratio = np.where(did > 0, policy.probabilities[steps, states[:, :-1], actions] / np.where(did > 0, did, 1.0), 0.0)
-    with np.errstate(over="ignore", invalid="ignore"):
+    with silence():
+        did = mu[steps, states[:, :-1], actions]
+        # What the declared behaviour never does weighs nothing: an exception would tell that somebody did it.
+        taken = policy.probabilities[steps, states[:, :-1], actions]
+        ratio = np.where(did > 0, taken / np.where(did > 0, did, 1.0), 0.0)
         each = np.nan_to_num((np.cumprod(ratio, axis=1) * episodes.rewards[0]).sum(axis=1), nan=0.0, posinf=bound)
     each = np.where(episodes.readable[0], np.clip(each, 0.0, bound), 0.0)
     unit = 2.0 ** math.floor(math.log2(bound * 2.0**-20))
     total = np.rint(each / unit).astype(np.int64).sum()
     size = (math.floor(bound / unit) + 1) * unit
     design = single(max(len(each), 1))
-    calibration = calibrate(privacy, Sensitivity(l0=1, l1=size, l2_squared=size**2), counter=design)
+    sensitivity = Sensitivity(l0=1, l1=size, l2_squared=size**2).times(per_unit)
+    calibration = calibrate(privacy, sensitivity, counter=design)
     draw = source.laplace if calibration.mechanism == "laplace" else source.gaussian
     drawn = draw(scale=lattice_scale(calibration.scale, unit), runs=1, size=1)[0, 0]
     number = max(len(each), 1)
     mean = float(total + drawn) * unit / number
     mechanism: Any = "laplace" if calibration.mechanism == "laplace" else "gaussian"
     law = error_at(design, design.length, mechanism=mechanism, scale=calibration.scale, unit=unit)
-    # Hoeffding for the sampling, the exact law for the noise, half of the failure probability each.
+    # Hoeffding for the sampling of units, the exact law for the noise, half of the failure probability each.
     failure = (1.0 - level) / 2.0
-    width = bound * math.sqrt(math.log(2.0 / failure) / (2.0 * number)) + law.quantile(failure) / number
+    width = bound * math.sqrt(math.log(2.0 / failure) * per_unit / (2.0 * number)) + law.quantile(failure) / number
 
     def real(value: float) -> float:
         return low * spec.horizon + (high - low) * value
@@ -354,5 +367,5 @@ def _private(
         effective=float(number),
         private=source.protects,
         statement=statement,
-        note="Clipping makes it too small where weights are larger than the clip.",
+        note="The mean over all places: clipped weights and empty places make it too small.",
     )

@@ -68,6 +68,11 @@ class _Linear:
     ) -> Fit:
         """Train on a data set, or on trajectories (runs, episodes, …); options are those of `APVI.fit`."""
         runs, total, batches, per_user = source_of(data, self.spec)
+        if self.options.get("split") and not isinstance(data, Trajectories):
+            raise PrivatizationError(
+                "halves are told by place, and the places of a data set follow everybody's rows: give split=True "
+                "trajectories in an order that no person can change"
+            )
         learner = self.learner
         privatizer = AdaptivePrivatizer(
             self.spec,

@@ -92,9 +92,9 @@ class Table:
         """One pass over the one column that tells whose a row is."""
         import polars
 
-        owners = self._coded(False).select("unit")
         runs, nulls, descents, last = 0, 0, 0, None
         with told(self.name):
+            owners = self._coded(False).select("unit")
             rows: int = owners.select(polars.len()).collect(engine="streaming").item()
             for first in range(0, rows, 4 * self._at_a_time):
                 unit = owners.slice(first, 4 * self._at_a_time).collect()["unit"]

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import hashlib
+import signal
+import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -15,8 +19,8 @@ from tacit.mdp.spec import EpisodeSpec
 from tacit.mdp.trajectories import Trajectories
 from tacit.offline.fit import Fit
 from tacit.privacy.guarantees import Central, Guarantee, NonPrivate
-from tacit.privacy.noise import NoiseSource
-from tacit.privatizers import CentralPrivatizer, PrivatizationError
+from tacit.privacy.noise import NoiseSource, NoNoise, SecureNoise
+from tacit.privatizers import CentralPrivatizer, PrivatizationError, vault
 from tacit.statistics import TabularStatistic
 
 if TYPE_CHECKING:
@@ -125,18 +129,14 @@ class APVI:
         progress
             Told after every batch.
         checkpoint
-            A file to go on from, should this be cut short: as secret as the data, and gone at the end.
+            A file to go on from, should this be cut short: as secret as the data, and gone at the end. It knows which
+            files it has read, and refuses others, or the same after a change.
         """
         runs, total, batches, per_user = source_of(data, self.spec)
         privacy = self.privacy if per_user is None else replace(self.privacy, unit="user")
-        path = None if checkpoint is None else Path(checkpoint)
-        if path is not None and path.exists():
-            privatizer = CentralPrivatizer.load(path)
-            found = (privatizer.statistic, privatizer.guarantee, privatizer.episodes, privatizer.episodes_per_user)
-            if found != (self.statistic, privacy, total, per_user):
-                privatizer.save(path)
-                raise PrivatizationError(f"{path} is of another training; name another checkpoint, or remove it")
-        else:
+        state = None if checkpoint is None else _Checkpoint(Path(checkpoint), data)
+        privatizer = None if state is None else state.loaded()
+        if privatizer is None:
             privatizer = CentralPrivatizer(
                 self.statistic,
                 privacy,
@@ -146,15 +146,23 @@ class APVI:
                 runs=runs,
                 episodes_per_user=per_user,
             )
+        else:
+            found = (privatizer.statistic, privatizer.guarantee, privatizer.episodes, privatizer.episodes_per_user)
+            asked = (self.statistic, privacy, total, per_user)
+            if found != asked or privatizer.noise.name != _named(privacy, noise):
+                assert state is not None
+                state.keep(privatizer)
+                raise PrivatizationError(f"{checkpoint} is of another training; name another checkpoint, or remove it")
         done = privatizer.users
         try:
             for batch in _after(batches, done):
-                privatizer.observe(batch)
+                with _patience(state is not None):
+                    privatizer.observe(batch)
                 if progress is not None:
                     progress(privatizer.users, total)
         except BaseException:
-            if path is not None and privatizer.users % max(total, 1):
-                _keep(privatizer, path)
+            if state is not None and 0 < privatizer.users < total:
+                state.keep(privatizer)
             raise
         release: Any = privatizer.release()
         plan = self.learner.plan(release, uniforms or system_uniforms(runs))
@@ -181,11 +189,60 @@ def _after(batches: Iterable[Trajectories], done: int) -> Iterator[Trajectories]
         done = max(0, done - number)
 
 
-def _keep(privatizer: CentralPrivatizer, path: Path) -> None:
-    try:
-        privatizer.save(path)
-    except PrivatizationError:  # it was interrupted in mid-batch, and cannot go on
+class _Checkpoint:
+    """A privatizer in a file, and which data it has read so far: of other data, or in another order, it would count
+    some people twice.
+    """
+
+    def __init__(self, path: Path, data: Dataset | Trajectories) -> None:
+        self._path = path
+        if isinstance(data, Trajectories):
+            digest = hashlib.sha256()
+            for column in data:
+                digest.update(np.ascontiguousarray(column).tobytes())
+            self._data = digest.hexdigest()
+        elif data.identity is None:
+            raise PrivatizationError("a checkpoint needs data in files, which can be told from others")
+        else:
+            self._data = data.identity
+
+    def loaded(self) -> CentralPrivatizer | None:
+        """What was kept, once; None if there is nothing."""
+        if not self._path.exists():
+            return None
+        arrays, meta = vault.consume(self._path, kind="training")
+        if meta["data"] != self._data:
+            vault.store(self._path, arrays, meta)
+            raise PrivatizationError(
+                f"{self._path} has read other data, or these before they changed: name another checkpoint, or remove it"
+            )
+        return CentralPrivatizer.from_state(arrays, meta["privatizer"])
+
+    def keep(self, privatizer: CentralPrivatizer) -> None:
+        """To a new file; the privatizer is closed."""
+        with contextlib.suppress(PrivatizationError):  # it was interrupted in mid-batch, and cannot go on
+            arrays, meta = privatizer.state()
+            vault.store(self._path, arrays, {"kind": "training", "data": self._data, "privatizer": meta})
+
+
+@contextlib.contextmanager
+def _patience(needed: bool) -> Iterator[None]:
+    """Ctrl-C waits until a batch is in: half of it could not be told from the whole."""
+    if not needed or threading.current_thread() is not threading.main_thread():
+        yield
         return
+    pressed: list[int] = []
+    before = signal.signal(signal.SIGINT, lambda number, frame: pressed.append(number))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+    if pressed:
+        raise KeyboardInterrupt
+
+
+def _named(privacy: Guarantee, noise: NoiseSource | None) -> str:
+    return NoNoise.name if privacy.kind == "none" else (noise or SecureNoise()).name
 
 
 def system_uniforms(runs: int) -> Callable[[tuple[int, ...]], NDArray[np.float64]]:

@@ -8,8 +8,8 @@ with fresh noise. This is adaptive composition: ε and ρ add up, also where que
 
 Sensitivities are exact for the declared features, weights in [0, 1] and targets in their declared range
 (`tacit.statistics.regression`), under replace-one and add/remove; the Gram matrix is noised in svec coordinates, on a
-lattice of its own. The halves of a split data set are other people, so that one's budget is not touched by queries to
-the other half; the account does not use that: it adds up everything, as 001 does.
+lattice of its own. Halves are the first and the second half of the places, which nobody may be able to move others
+between (`tacit.offline.Dataset` cannot promise that); the account adds them up, as 001 does.
 """
 
 from __future__ import annotations

@@ -170,7 +170,7 @@ def test_at_full_size_the_figure_says_millions():
 
 
 def test_another_number_is_no_paper_of_ours(tmp_path):
-    assert list(PAPERS) == ["000"]
+    assert "000" in PAPERS
     with pytest.raises(ValueError, match="none of the papers"):
         reproduce("0", out=tmp_path)
     assert list(tmp_path.iterdir()) == []

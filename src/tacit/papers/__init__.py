@@ -16,6 +16,7 @@ __all__ = ["PAPERS", "Reproduction", "reproduce"]
 
 PAPERS = {
     "000": "Private regret minimization in episodic MDPs, Figure 2: UCB-VI and UCB-PO in RiverSwim",
+    "001": "Offline reinforcement learning with differential privacy, Figure 1: PEVI, VAPVI, DP-VAPVI; and DP-APVI",
 }
 """What can be reproduced: number → what it is."""
 

@@ -19,7 +19,7 @@ from tacit.online import UCBPO, UCBVI
 from tacit.privatizers import PrivatizationError
 from tacit.simulation import Cell, Result, Serial, grid, simulate, sweep, sweeps
 from tacit.simulation import run as running
-from tacit.simulation.run import fingerprint
+from tacit.simulation.identity import fingerprint
 
 TESTS = Path(__file__).resolve().parents[1]
 
@@ -366,7 +366,7 @@ def test_linear_worlds_are_told_apart_by_what_they_are_and_not_where_they_lie(ki
     script = f"""
 from simulation.cases import small_world
 from tacit.mdp import {kind.__name__}
-from tacit.simulation.run import fingerprint
+from tacit.simulation.identity import fingerprint
 print(fingerprint({kind.__name__}.one_hot(small_world())))
 """
     elsewhere = subprocess.run([sys.executable, "-c", script], cwd=TESTS, capture_output=True, text=True, check=True)

@@ -21,9 +21,10 @@ from tacit.learners import NothingLearnt
 from tacit.mdp.rollouts import RolloutSource
 from tacit.online import Agent
 from tacit.simulation.engines import Engine, Report, Serial, engine_of
+from tacit.simulation.identity import settings_of
 from tacit.simulation.progress import Progress, progress_of
 from tacit.simulation.results import Result
-from tacit.simulation.run import settings_of, simulate, whole
+from tacit.simulation.run import simulate, whole
 
 if TYPE_CHECKING:
     import polars

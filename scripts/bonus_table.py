@@ -1,6 +1,6 @@
-"""What factors on the bonuses cost: prints the tables, and writes docs/tables/bonuses.md (`make tables`, minutes).
+"""What factors on the bonuses cost: prints the tables, and writes docs/tables/bonuses.md (`make tables`).
 
-Every cell is kept under tacit-out/bonuses, and never run again.
+It takes half a minute. Every cell is kept under tacit-out/bonuses, and never run again.
 """
 
 from pathlib import Path

@@ -26,37 +26,24 @@ def _output(dtype: object, dimensions: int) -> object:
 
 
 @njit(
-    void(
-        _input(float64, 1),
-        _input(float64, 1),
-        float64,
-        float64,
-        float64,
-        float64,
-        _output(float64, 1),
-        _output(float64, 1),
-    ),
+    types.UniTuple(_output(float64, 4), 2)(_input(float64, 4), _input(float64, 4), float64, float64, float64, float64),
     cache=True,
     nogil=True,
     error_model="numpy",
 )
 def _apart_from_next(
-    visits: _Floats,
-    rewards: _Floats,
-    half: float,
-    offset: float,
-    statistical: float,
-    privacy: float,
-    fixed: _Floats,
-    share: _Floats,
-) -> None:
+    visits: _Floats, rewards: _Floats, half: float, offset: float, statistical: float, privacy: float
+) -> tuple[_Floats, _Floats]:
     """What of Q does not depend on V, (R̃ + b)/D + a/√D, and 1/D: of all cells at once, several at a time."""
-    for cell in range(visits.size):
-        seen = visits[cell]
-        divisor = seen + offset
+    fixed, share = np.empty(visits.shape), np.empty(visits.shape)
+    seen, paid = visits.reshape(visits.size), rewards.reshape(visits.size)
+    flat_fixed, flat_share = fixed.reshape(visits.size), share.reshape(visits.size)
+    for cell in range(seen.size):
+        divisor = seen[cell] + offset
         divisor = 1.0 if divisor < 1.0 else divisor
-        share[cell] = 1.0 / divisor
-        fixed[cell] = (rewards[cell] + half * seen + privacy) / divisor + statistical / math.sqrt(divisor)
+        flat_share[cell] = 1.0 / divisor
+        flat_fixed[cell] = (paid[cell] + half * seen[cell] + privacy) / divisor + statistical / math.sqrt(divisor)
+    return fixed, share
 
 
 @njit(
@@ -125,18 +112,7 @@ def greedy_backups(
     """Optimistic value iteration: V = max_a Q; among the best actions, `ties` in [0, 1) chooses uniformly."""
     runs, horizon, states, actions = q.shape
     values = np.zeros(states)
-    fixed, share = np.empty_like(visits), np.empty_like(visits)
-    cells = visits.size
-    _apart_from_next(
-        visits.reshape(cells),
-        rewards.reshape(cells),
-        half,
-        offset,
-        statistical,
-        privacy,
-        fixed.reshape(cells),
-        share.reshape(cells),
-    )
+    fixed, share = _apart_from_next(visits, rewards, half, offset, statistical, privacy)
     for run in range(runs):
         below = False
         values[:] = 0.0
@@ -197,18 +173,7 @@ def policy_backups(
     """Optimistic policy evaluation: V = ⟨Q, π⟩."""
     runs, horizon, states, actions = q.shape
     values = np.zeros(states)
-    fixed, share = np.empty_like(visits), np.empty_like(visits)
-    cells = visits.size
-    _apart_from_next(
-        visits.reshape(cells),
-        rewards.reshape(cells),
-        half,
-        offset,
-        statistical,
-        privacy,
-        fixed.reshape(cells),
-        share.reshape(cells),
-    )
+    fixed, share = _apart_from_next(visits, rewards, half, offset, statistical, privacy)
     for run in range(runs):
         below = False
         values[:] = 0.0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Generator
 from dataclasses import replace
 from typing import NamedTuple, TypeAlias
@@ -13,7 +14,18 @@ from tacit.learners.protocol import Uniforms
 from tacit.mdp.spec import EpisodeSpec, MomentBound, SpecError
 from tacit.releases import GramRelease, Query
 
-__all__ = ["Asking", "LinearPlan", "Solved", "asked", "declared", "g_optimal", "greedy", "norm_of", "solved"]
+__all__ = [
+    "Asking",
+    "LinearPlan",
+    "Solved",
+    "asked",
+    "declared",
+    "g_optimal",
+    "greedy",
+    "norm_of",
+    "regressed",
+    "solved",
+]
 
 Array = NDArray[np.float64]
 
@@ -48,6 +60,18 @@ class LinearPlan(NamedTuple):
             deferred=np.zeros(shape, dtype=np.bool_),
             weights=np.zeros((runs, spec.horizon, dimension)),
         )
+
+    def take(
+        self, h: int, found: Solved, penalty: Array, features: Array, *, ridge: float, uniforms: Uniforms
+    ) -> Array:
+        """Step h: Q = clip(φᵀw − Γ, 0, H−h+1) and the greedy policy, ties broken at random; returns V (R, S)."""
+        horizon, actions = self.q.shape[1], self.q.shape[-1]
+        q = np.clip(found.predicted(features) - penalty, 0.0, float(horizon - h))
+        self.policy[:, h] = greedy(q, uniforms)[..., None] == np.arange(actions)
+        self.q[:, h], self.penalty[:, h], self.weights[:, h] = q, penalty, found.weights
+        self.evidence[:, h] = found.evidence(features, ridge)
+        self.values[:, h] = q.max(axis=-1)
+        return np.asarray(self.values[:, h])
 
 
 Asking: TypeAlias = Generator[Query, GramRelease, LinearPlan]
@@ -106,6 +130,25 @@ def solved(gram: Array, vector: Array, *, added: float, floor: float, project: b
     turned = np.swapaxes(axes, -1, -2)
     inverse = (axes / eigenvalues[:, None, :]) @ turned
     return Solved((axes * eigenvalues[:, None, :]) @ turned, inverse, np.einsum("rde,re->rd", inverse, vector))
+
+
+def regressed(
+    matrix: GramRelease, vector: GramRelease, *, norm: float, scale: Array, ridge: float, shift: float
+) -> Solved:
+    """A regression in its own units on releases normalised by `norm` (features) and `scale` (targets, one a run).
+
+    `shift` is added to the ridge in multiples of σ√(2d), the size of the noise matrix's largest eigenvalue; whatever
+    the noise, no eigenvalue is taken to be less than the ridge.
+    """
+    assert matrix.gram is not None
+    assert vector.vector is not None
+    spread = math.sqrt(2.0 * matrix.gram.shape[-1]) * matrix.errors["gram"].std * norm**2
+    return solved(
+        norm**2 * matrix.gram[:, 0],
+        norm * scale[:, None] * vector.vector[:, 0],
+        added=ridge + shift * spread,
+        floor=ridge,
+    )
 
 
 def declared(spec: EpisodeSpec, features: ArrayLike) -> Array:

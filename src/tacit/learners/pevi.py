@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from tacit.learners._regression import Asking, LinearPlan, asked, declared, greedy, norm_of, solved
+from tacit.learners._regression import Asking, LinearPlan, asked, declared, norm_of, regressed
 from tacit.learners.protocol import Uniforms
 from tacit.mdp.spec import EpisodeSpec, SpecError
 from tacit.releases import Query, Target
@@ -62,23 +62,9 @@ class PEVI:
             top = float(H - h)
             target = Target(reward=1.0, values=ahead, low=0.0, high=top, printed=float(H))
             release = yield from asked(Query(step=h, share=1.0 / H, target=target), apart=self.apart)
-            assert release.gram is not None
-            assert release.vector is not None
-            spread = math.sqrt(2.0 * d) * release.errors["gram"].std * self.norm**2
-            found = solved(
-                self.norm**2 * release.gram[:, 0],
-                self.norm * top * release.vector[:, 0],
-                added=self.ridge + self.shift * spread,
-                floor=self.ridge,
-            )
+            found = regressed(release, release, norm=self.norm, scale=target.scale, ridge=self.ridge, shift=self.shift)
             penalty = self.bonus * d * H * found.widths(features)
-            q = np.clip(found.predicted(features) - penalty, 0.0, top)
-            if plan is None:
-                plan = LinearPlan.blank(len(q), spec, d)
-            chosen = greedy(q, uniforms)
-            plan.policy[:, h] = chosen[..., None] == np.arange(spec.actions)
-            plan.q[:, h], plan.penalty[:, h], plan.weights[:, h] = q, penalty, found.weights
-            plan.evidence[:, h] = found.evidence(features, self.ridge)
-            plan.values[:, h] = ahead = q.max(axis=-1)
+            plan = plan or LinearPlan.blank(len(penalty), spec, d)
+            ahead = plan.take(h, found, penalty, features, ridge=self.ridge, uniforms=uniforms)
         assert plan is not None
         return plan

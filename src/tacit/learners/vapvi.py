@@ -11,7 +11,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from tacit.learners._regression import Asking, LinearPlan, Solved, asked, declared, greedy, norm_of, solved
+from tacit.learners._regression import Asking, LinearPlan, Solved, asked, declared, norm_of, regressed
 from tacit.learners.protocol import Uniforms
 from tacit.mdp.spec import EpisodeSpec, SpecError
 from tacit.releases import GramRelease, Query, Target
@@ -88,14 +88,8 @@ class VAPVI:
             release = yield from asked(query, apart=self.apart)
             found = self._solved(release, release, query)
             penalty = self.bonus * math.sqrt(d) * found.widths(features) + self.offset / max(release.episodes, 1)
-            q = np.clip(found.predicted(features) - penalty, 0.0, top)
-            if plan is None:
-                plan = LinearPlan.blank(len(q), spec, d)
-            chosen = greedy(q, uniforms)
-            plan.policy[:, h] = chosen[..., None] == np.arange(spec.actions)
-            plan.q[:, h], plan.penalty[:, h], plan.weights[:, h] = q, penalty, found.weights
-            plan.evidence[:, h] = found.evidence(features, self.ridge)
-            plan.values[:, h] = ahead = q.max(axis=-1)
+            plan = plan or LinearPlan.blank(len(penalty), spec, d)
+            ahead = plan.take(h, found, penalty, features, ridge=self.ridge, uniforms=uniforms)
         assert plan is not None
         return plan
 
@@ -117,14 +111,6 @@ class VAPVI:
 
     def _solved(self, matrix: GramRelease, vector: GramRelease, query: Query) -> Solved:
         """Lines 4 and 9, and a regression of the query's target, in its own units."""
-        assert matrix.gram is not None
-        assert vector.vector is not None
         assert query.target is not None
-        size = self.norm**2
-        spread = math.sqrt(2.0 * self.features.shape[-1]) * matrix.errors["gram"].std * size
-        return solved(
-            size * matrix.gram[:, 0],
-            self.norm * query.target.scale[:, None] * vector.vector[:, 0],
-            added=self.ridge + self.shift * spread,
-            floor=self.ridge,
-        )
+        scale = query.target.scale
+        return regressed(matrix, vector, norm=self.norm, scale=scale, ridge=self.ridge, shift=self.shift)

@@ -11,12 +11,8 @@ tiny world: the first one goes through all pairs of trajectories.
 
 from __future__ import annotations
 
-import contextlib
-import io
-import logging
 import math
 import tempfile
-import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -29,8 +25,10 @@ from tacit.privacy.noise import NoiseSource, SecureNoise, SimulationNoise
 from tacit.privacy.statements import Statement
 from tacit.privatizers import BudgetExhausted, PrivatizationError, Privatizer, VaultError
 from tacit.testing.failures import ConformanceError, raises, require
+from tacit.testing.hearing import overheard
 from tacit.testing.people import People
 from tacit.testing.probe import ProbeNoise, noise_depends_on_data, worst_loss
+from tacit.testing.sampling import told_apart, told_apart_by_one_number
 
 __all__ = ["CHECKS", "Subject", "check_privatizer"]
 
@@ -375,85 +373,33 @@ def _check_cells_apart(reach: NDArray[np.float64], subject: Subject) -> None:
 
 def _check_loss_by_sampling(subject: Subject, runs: int = 50_000) -> None:
     """Randomized responses: no released number tells two people apart better than ε allows (99.9999 % confidence)."""
-    from scipy.stats import beta
-
     people = subject.people.everybody()
     rng = np.random.default_rng(0)
     chosen = [people[0], people[-1], *(people[i] for i in rng.integers(len(people), size=4))]
     promised = _make(subject, 1).statement.committed.epsilon
     assert promised is not None
-    tables, samples = [], []
+    samples = []
     for seed, person in enumerate(chosen):
         privatizer = subject.make(episodes=1, runs=runs, noise=SimulationNoise(seed), epsilon=None)
         privatizer.observe(subject.people.batch([person], runs))
-        values = np.round(subject.people.numbers(privatizer.release()), 9)
-        samples.append(values)
-        tables.append([dict(zip(*np.unique(column, return_counts=True), strict=True)) for column in values.T])
-    alpha = 1e-6 / (len(chosen) ** 2 * len(tables[0]) * 4)
-    worst = 0.0
-    for one in tables:
-        for other in tables:
-            for left, right in zip(one, other, strict=True):
-                for value, count in left.items():
-                    low = float(beta.ppf(alpha, count, runs - count + 1))
-                    high = float(beta.ppf(1 - alpha, right.get(value, 0) + 1, runs - right.get(value, 0)))
-                    worst = max(worst, math.log(max(low, 1e-300) / high))
+        samples.append(np.round(subject.people.numbers(privatizer.release()), 9))
+    worst = told_apart_by_one_number(samples)
     require(
         worst <= promised,
         f"a single number tells two people apart by ε ≥ {worst:.3f}; the statement says {promised:.3f}",
     )
-    worst = max(_told_apart(one, other) for one in samples for other in samples if one is not other)
+    worst = max(told_apart(one, other) for one in samples for other in samples if one is not other)
     require(
         worst <= promised,
         f"all numbers together tell two people apart by ε ≥ {worst:.3f}; the statement says {promised:.3f}",
     )
 
 
-def _told_apart(one: NDArray[np.float64], other: NDArray[np.float64], thresholds: int = 40) -> float:
-    """A lower bound on ε from both people's releases: along the difference of their means (found on one half), how much
-    likelier the one is to lie beyond a threshold (on the other half).
-    """
-    from scipy.stats import beta
-
-    half = len(one) // 2
-    direction = one[:half].mean(axis=0) - other[:half].mean(axis=0)
-    left, right = (np.round(values[half:] @ direction, 6) for values in (one, other))
-    grid = np.unique(np.quantile(left, np.linspace(0.0, 0.999, thresholds)))
-    counts = [len(values) - np.searchsorted(np.sort(values), grid) for values in (left, right)]
-    alpha = 1e-6 / (36 * thresholds)
-    low = beta.ppf(alpha, counts[0], len(left) - counts[0] + 1)
-    high = beta.ppf(1.0 - alpha, counts[1] + 1, np.maximum(len(right) - counts[1], 1e-9))
-    return float(np.log(np.maximum(low, 1e-300) / high).max())
-
-
 def _overhear(subject: Subject, people: list[Any]) -> tuple[str, NDArray[np.float64]]:
     """Everything that can be heard from outside while these people come, and what is released."""
-    records: list[str] = []
-
-    class Listener(logging.Handler):
-        def emit(self, record: logging.LogRecord) -> None:
-            records.append(record.getMessage())
-
-    listener = Listener(level=0)
-    root = logging.getLogger()
-    level = root.level
-    root.addHandler(listener)
-    root.setLevel(0)
-    printed = io.StringIO()
-    try:
-        with (
-            warnings.catch_warnings(record=True) as warned,
-            contextlib.redirect_stdout(printed),
-            contextlib.redirect_stderr(printed),
-            np.errstate(all="warn"),
-        ):
-            warnings.simplefilter("always")
-            privatizer = _make(subject, 3)
-            _feed(subject, privatizer, people)
-            released = subject.people.numbers(privatizer.release())
-    except Exception as error:
-        return f"{type(error).__name__}: {error}", np.zeros(0)
-    finally:
-        root.removeHandler(listener)
-        root.setLevel(level)
-    return "; ".join([*(str(w.message) for w in warned), *records, printed.getvalue()]).strip("; "), released
+    released = np.zeros(0)
+    with overheard() as heard:
+        privatizer = _make(subject, 3)
+        _feed(subject, privatizer, people)
+        released = subject.people.numbers(privatizer.release())
+    return "; ".join(heard), released

@@ -5,14 +5,10 @@ All chances are seeded, so that two courses of the same agent differ in nothing 
 
 from __future__ import annotations
 
-import contextlib
 import functools
-import io
 import json
-import logging
 import tempfile
-import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -20,7 +16,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tacit.learners import NothingLearnt
 from tacit.mdp.spec import EpisodeSpec
 from tacit.mdp.trajectories import Trajectories
 from tacit.online import Agent, Session, Ticket, load
@@ -35,7 +30,6 @@ __all__ = [
     "Service",
     "Uniforms",
     "additive",
-    "overheard",
     "played",
     "possible",
     "proper",
@@ -316,27 +310,3 @@ def with_epsilon(guarantee: Guarantee, epsilon: float) -> Guarantee:
     if isinstance(guarantee, NonPrivate):
         return guarantee
     return replace(guarantee, epsilon=epsilon) if guarantee.rho is None else replace(guarantee, rho=epsilon)
-
-
-@contextlib.contextmanager
-def overheard() -> Iterator[list[str]]:
-    """Exceptions, warnings but for `NothingLearnt`, log records, and what is printed."""
-    heard: list[str] = []
-    listener = logging.Handler(level=0)
-    listener.emit = lambda record: heard.append(record.getMessage())  # type: ignore[method-assign]
-    root, printed = logging.getLogger(), io.StringIO()
-    level = root.level
-    root.addHandler(listener)
-    root.setLevel(0)
-    with warnings.catch_warnings(record=True) as warned, np.errstate(all="warn"):
-        warnings.simplefilter("always")
-        try:
-            with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(printed):
-                yield heard
-        except Exception as error:
-            heard.append(f"{type(error).__name__}: {error}")
-        finally:
-            root.removeHandler(listener)
-            root.setLevel(level)
-    heard.extend(str(one.message) for one in warned if not issubclass(one.category, NothingLearnt))
-    heard.extend(printed.getvalue().split("\n")[:-1])

@@ -238,20 +238,6 @@ def test_pandas_frames_are_read_whatever_their_columns_hold():
     assert [place[0][-1] for place in read(dataset)] == [3, 3]
 
 
-class Stream:
-    """Arrow's own interface and nothing else, as PyArrow's tables, DuckDB's results and others have it."""
-
-    def __init__(self, frame):
-        self._frame = frame
-
-    def __arrow_c_stream__(self, requested_schema=None):
-        return self._frame.__arrow_c_stream__(requested_schema)
-
-
-def test_whatever_streams_arrow_is_read():
-    assert bag(read(Dataset.from_frame(Stream(table(*GOOD)), SPEC))) == bag(_EXPECTED)
-
-
 @pytest.mark.parametrize("suffix", [".parquet", ".csv"])
 def test_several_files_and_folders_are_one_table_even_if_an_episode_is_in_two(suffix, tmp_path):
     frame = table(*GOOD)

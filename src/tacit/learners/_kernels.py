@@ -12,21 +12,17 @@ import numpy as np
 from numba import boolean, float64, int32, njit, types, void
 from numpy.typing import NDArray
 
+from tacit._signatures import readable, writable
+
 __all__ = ["greedy_backups", "policy_backups", "softmax"]
 
 _Floats = NDArray[np.float64]
 
 
-def _input(dtype: object, dimensions: int) -> object:
-    return types.Array(dtype, dimensions, "C", readonly=True)
-
-
-def _output(dtype: object, dimensions: int) -> object:
-    return types.Array(dtype, dimensions, "C")
-
-
 @njit(
-    types.UniTuple(_output(float64, 4), 2)(_input(float64, 4), _input(float64, 4), float64, float64, float64, float64),
+    types.UniTuple(writable(float64, 4), 2)(
+        readable(float64, 4), readable(float64, 4), float64, float64, float64, float64
+    ),
     cache=True,
     nogil=True,
     error_model="numpy",
@@ -48,12 +44,12 @@ def _apart_from_next(
 
 @njit(
     void(
-        _input(float64, 3),
-        _input(float64, 2),
-        _input(float64, 2),
-        _input(float64, 1),
+        readable(float64, 3),
+        readable(float64, 2),
+        readable(float64, 2),
+        readable(float64, 1),
         float64,
-        _output(float64, 2),
+        writable(float64, 2),
     ),
     cache=True,
     nogil=True,
@@ -80,17 +76,17 @@ def _one_step(transitions: _Floats, fixed: _Floats, share: _Floats, after: _Floa
 
 @njit(
     void(
-        _input(float64, 5),
-        _input(float64, 4),
-        _input(float64, 4),
+        readable(float64, 5),
+        readable(float64, 4),
+        readable(float64, 4),
         float64,
         float64,
         float64,
         float64,
-        _input(float64, 3),
-        _output(float64, 4),
-        _output(int32, 3),
-        _output(boolean, 1),
+        readable(float64, 3),
+        writable(float64, 4),
+        writable(int32, 3),
+        writable(boolean, 1),
     ),
     cache=True,
     nogil=True,
@@ -143,16 +139,16 @@ def greedy_backups(
 
 @njit(
     void(
-        _input(float64, 5),
-        _input(float64, 4),
-        _input(float64, 4),
+        readable(float64, 5),
+        readable(float64, 4),
+        readable(float64, 4),
         float64,
         float64,
         float64,
         float64,
-        _input(float64, 4),
-        _output(float64, 4),
-        _output(boolean, 1),
+        readable(float64, 4),
+        writable(float64, 4),
+        writable(boolean, 1),
     ),
     cache=True,
     nogil=True,
@@ -190,7 +186,7 @@ def policy_backups(
         informative[run] = below
 
 
-@njit(void(_input(float64, 2), _output(float64, 2)), cache=True, nogil=True, error_model="numpy")
+@njit(void(readable(float64, 2), writable(float64, 2)), cache=True, nogil=True, error_model="numpy")
 def softmax(logits: _Floats, probabilities: _Floats) -> None:
     """Each row's distribution ∝ exp(logits), whose largest is 0."""
     for row in range(logits.shape[0]):

@@ -8,8 +8,10 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import boolean, float64, njit, types, void
+from numba import boolean, float64, njit, void
 from numpy.typing import NDArray
+
+from tacit._signatures import readable, writable
 
 __all__ = ["mix_steps", "on_simplices", "pessimistic_backups", "reconcile"]
 
@@ -18,15 +20,7 @@ _Floats = NDArray[np.float64]
 _NO_VISITS = 1e-9  # stands for none in a denominator
 
 
-def _input(dtype: object, dimensions: int) -> object:
-    return types.Array(dtype, dimensions, "C", readonly=True)
-
-
-def _output(dtype: object, dimensions: int) -> object:
-    return types.Array(dtype, dimensions, "C")
-
-
-@njit(float64(_input(float64, 1), float64), cache=True, nogil=True, error_model="numpy")
+@njit(float64(readable(float64, 1), float64), cache=True, nogil=True, error_model="numpy")
 def _level(values: _Floats, mass: float) -> float:
     """The t with Σ (values − t)⁺ = mass ≥ 0: as if nothing were below it, and again without what is (Michelot 1986)."""
     total = 0.0
@@ -47,7 +41,7 @@ def _level(values: _Floats, mass: float) -> float:
 
 
 @njit(
-    void(_input(float64, 2), _input(float64, 1), float64, _output(float64, 2), _output(float64, 1)),
+    void(readable(float64, 2), readable(float64, 1), float64, writable(float64, 2), writable(float64, 1)),
     cache=True,
     nogil=True,
     error_model="numpy",
@@ -84,7 +78,7 @@ def reconcile(transitions: _Floats, visits: _Floats, half: float, counts: _Float
 
 
 @njit(
-    void(_input(float64, 2), _input(float64, 1), _output(float64, 2), _output(float64, 1)),
+    void(readable(float64, 2), readable(float64, 1), writable(float64, 2), writable(float64, 1)),
     cache=True,
     nogil=True,
     error_model="numpy",
@@ -106,18 +100,18 @@ def on_simplices(values: _Floats, masses: _Floats, nearest: _Floats, levels: _Fl
 
 @njit(
     void(
-        _input(float64, 5),
-        _input(float64, 5),
-        _input(float64, 4),
-        _input(float64, 4),
-        _input(float64, 3),
+        readable(float64, 5),
+        readable(float64, 5),
+        readable(float64, 4),
+        readable(float64, 4),
+        readable(float64, 3),
         float64,
         float64,
         float64,
         boolean,
-        _output(float64, 5),
-        _output(float64, 4),
-        _output(float64, 4),
+        writable(float64, 5),
+        writable(float64, 4),
+        writable(float64, 4),
     ),
     cache=True,
     nogil=True,
@@ -203,20 +197,20 @@ def mix_steps(
 
 @njit(
     void(
-        _input(float64, 5),
-        _input(float64, 4),
-        _input(float64, 4),
-        _input(float64, 4),
-        _input(float64, 4),
-        _input(float64, 4),
+        readable(float64, 5),
+        readable(float64, 4),
+        readable(float64, 4),
+        readable(float64, 4),
+        readable(float64, 4),
+        readable(float64, 4),
         boolean,
-        _input(float64, 4),
-        _input(boolean, 3),
-        _input(float64, 3),
-        _output(float64, 4),
-        _output(float64, 3),
-        _output(float64, 4),
-        _output(float64, 4),
+        readable(float64, 4),
+        readable(boolean, 3),
+        readable(float64, 3),
+        writable(float64, 4),
+        writable(float64, 3),
+        writable(float64, 4),
+        writable(float64, 4),
     ),
     cache=True,
     nogil=True,

@@ -8,24 +8,22 @@ recompilation.
 from __future__ import annotations
 
 import numpy as np
-from numba import float64, int32, njit, types, void
+from numba import float64, int32, njit, void
 from numpy.typing import NDArray
+
+from tacit._signatures import readable, writable
 
 _Floats = NDArray[np.float64]
 
 
-def _input(dtype: object, dimensions: int) -> object:
-    return types.Array(dtype, dimensions, "C", readonly=True)
-
-
 @njit(
     void(
-        _input(float64, 5),
-        _input(float64, 4),
-        _input(float64, 1),
-        _input(float64, 1),
-        types.Array(float64, 3, "C"),
-        types.Array(float64, 4, "C"),
+        readable(float64, 5),
+        readable(float64, 4),
+        readable(float64, 1),
+        readable(float64, 1),
+        writable(float64, 3),
+        writable(float64, 4),
     ),
     cache=True,
     nogil=True,
@@ -62,7 +60,7 @@ def optimal_backups(
 
 
 @njit(
-    void(_input(float64, 5), _input(float64, 4), _input(int32, 3), types.Array(float64, 3, "C")),
+    void(readable(float64, 5), readable(float64, 4), readable(int32, 3), writable(float64, 3)),
     cache=True,
     nogil=True,
 )
@@ -87,7 +85,7 @@ def deterministic_backups(kernel: _Floats, rewards: _Floats, policy: NDArray[np.
 
 
 @njit(
-    void(_input(float64, 5), _input(float64, 4), _input(float64, 4), types.Array(float64, 3, "C")),
+    void(readable(float64, 5), readable(float64, 4), readable(float64, 4), writable(float64, 3)),
     cache=True,
     nogil=True,
 )

@@ -7,8 +7,10 @@ states that can follow, in ascending order, and the cumulative probabilities up 
 from __future__ import annotations
 
 import numpy as np
-from numba import boolean, float64, int32, int64, njit, types, void
+from numba import boolean, float64, int32, int64, njit, void
 from numpy.typing import NDArray
+
+from tacit._signatures import readable, writable
 
 _Floats = NDArray[np.float64]
 _Ints = NDArray[np.int32]
@@ -17,11 +19,7 @@ _Ints = NDArray[np.int32]
 _SHORT = 12
 
 
-def _input(dtype: object, dimensions: int) -> object:
-    return types.Array(dtype, dimensions, "C", readonly=True)
-
-
-@njit(int64(_input(float64, 1), int64, int64, float64), cache=True, nogil=True)
+@njit(int64(readable(float64, 1), int64, int64, float64), cache=True, nogil=True)
 def first_above(cumulative: _Floats, begin: int, end: int, uniform: float) -> int:
     """Find the first position in begin..end-1 whose cumulative probability is above the uniform.
 
@@ -41,7 +39,7 @@ def first_above(cumulative: _Floats, begin: int, end: int, uniform: float) -> in
     return begin
 
 
-@njit(void(_input(int64, 1), _input(float64, 1), types.Array(float64, 1, "C")), cache=True, nogil=True)
+@njit(void(readable(int64, 1), readable(float64, 1), writable(float64, 1)), cache=True, nogil=True)
 def accumulate_rows(bounds: NDArray[np.int64], probabilities: _Floats, cumulative: _Floats) -> None:
     """Fill in each row's cumulative probabilities."""
     for row in range(bounds.size - 1):
@@ -53,20 +51,20 @@ def accumulate_rows(bounds: NDArray[np.int64], probabilities: _Floats, cumulativ
 
 @njit(
     void(
-        _input(int64, 1),
-        _input(int32, 1),
-        _input(float64, 1),
+        readable(int64, 1),
+        readable(int32, 1),
+        readable(float64, 1),
         boolean,
-        _input(int32, 1),
-        _input(float64, 1),
-        _input(int32, 3),
-        _input(float64, 4),
+        readable(int32, 1),
+        readable(float64, 1),
+        readable(int32, 3),
+        readable(float64, 4),
         boolean,
-        _input(float64, 3),
-        _input(float64, 3),
+        readable(float64, 3),
+        readable(float64, 3),
         int64,
-        types.Array(int32, 3, "C"),
-        types.Array(int32, 3, "C"),
+        writable(int32, 3),
+        writable(int32, 3),
     ),
     cache=True,
     nogil=True,

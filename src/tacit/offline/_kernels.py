@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import boolean, float64, int8, int32, int64, njit, types, void
+from numba import boolean, float64, int8, int32, int64, njit, void
 from numpy.typing import NDArray
+
+from tacit._signatures import readable, writable
 
 __all__ = ["COMPLETED", "CUT", "EMPTY", "assemble"]
 
@@ -14,32 +16,24 @@ EMPTY, CUT, COMPLETED = 1, 2, 4
 _Whole = NDArray[np.int32]
 
 
-def _input(dtype: object) -> object:
-    return types.Array(dtype, 1, "C", readonly=True)
-
-
-def _output(dtype: object, dimensions: int) -> object:
-    return types.Array(dtype, dimensions, "C")
-
-
 @njit(
     void(
-        _input(int64),
-        _input(int64),
-        _input(int32),
-        _input(int32),
-        _input(int32),
-        _input(float64),
-        _input(int32),
+        readable(int64, 1),
+        readable(int64, 1),
+        readable(int32, 1),
+        readable(int32, 1),
+        readable(int32, 1),
+        readable(float64, 1),
+        readable(int32, 1),
         boolean,
         int64,
         int64,
         int64,
         int64,
-        _output(int32, 2),
-        _output(int32, 2),
-        _output(float64, 2),
-        _output(int8, 1),
+        writable(int32, 2),
+        writable(int32, 2),
+        writable(float64, 2),
+        writable(int8, 1),
     ),
     cache=True,
     nogil=True,

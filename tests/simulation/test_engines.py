@@ -14,7 +14,7 @@ import tacit
 from simulation.cases import Hears, Unknown, po, same, small_world, vi
 from tacit import Joint, Local
 from tacit.simulation import Processes, Serial, simulate
-from tacit.simulation.engines import engine_of
+from tacit.simulation.engines import engine_of, results_of
 
 
 class Turns:
@@ -244,3 +244,14 @@ def test_a_script_without_a_guard_is_told_what_is_missing(tmp_path):
     done = subprocess.run([sys.executable, script], capture_output=True, text=True, check=False)
     assert done.returncode == 1
     assert "RuntimeError: a process ended before its task did. In a script," in done.stderr
+
+
+def test_an_engine_that_nobody_listens_to_any_more_does_not_listen_to_ctrl_c():
+    """Left in the middle, it would swallow the next one, wherever that is pressed."""
+    before = signal.getsignal(signal.SIGINT)
+    with results_of(Processes(2), doubled, [1, 2, 3], lambda number, share: None) as results:
+        next(results)
+        assert signal.getsignal(signal.SIGINT) is not before
+        kept = results  # as a traceback keeps it
+    assert signal.getsignal(signal.SIGINT) is before
+    assert list(kept) == []

@@ -17,7 +17,7 @@ from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from typing import Any, Protocol, TypeAlias, TypeVar
 
-__all__ = ["Engine", "Processes", "Report", "Serial", "engine_of"]
+__all__ = ["Engine", "Processes", "Report", "Serial", "engine_of", "results_of"]
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -138,6 +138,18 @@ def engine_of(engine: Engine | int | None) -> Engine:
     if not hasattr(engine, "map"):
         raise ValueError(f"engine is a number of processes, or an Engine; got {engine!r}")
     return engine
+
+
+@contextlib.contextmanager
+def results_of(engine: Engine, function: Callable[[T, Report], R], tasks: Sequence[T], heard: Heard) -> Iterator[Any]:
+    """`engine.map`, which is over when this is left: an engine that nobody listens to must not listen to Ctrl-C."""
+    results = engine.map(function, tasks, heard=heard)
+    try:
+        yield results
+    finally:
+        close = getattr(results, "close", None)
+        if close is not None:
+            close()
 
 
 class _Interrupts:

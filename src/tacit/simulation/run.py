@@ -26,7 +26,7 @@ from tacit.mdp.rollouts import RolloutSource, Streams
 from tacit.online import Agent, Session
 from tacit.privacy.noise import SimulationNoise
 from tacit.privatizers import vault
-from tacit.simulation.engines import Engine, Report, engine_of
+from tacit.simulation.engines import Engine, Report, engine_of, results_of
 from tacit.simulation.identity import settings_of
 from tacit.simulation.progress import Progress, progress_of
 from tacit.simulation.results import Result
@@ -125,7 +125,8 @@ def simulate(
             bar.update(float(shares @ [task.runs for task in tasks]) / runs)
 
         try:
-            done.update(chosen.map(play, tasks, heard=heard))
+            with results_of(chosen, play, tasks, heard) as results:
+                done.update(results)
         except KeyboardInterrupt:
             interrupted = True
             if len(done) < parts:

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from tacit.learners import NothingLearnt
 from tacit.mdp.rollouts import RolloutSource
 from tacit.online import Agent
-from tacit.simulation.engines import Engine, Report, Serial, engine_of
+from tacit.simulation.engines import Engine, Report, Serial, engine_of, results_of
 from tacit.simulation.identity import settings_of
 from tacit.simulation.progress import Progress, progress_of
 from tacit.simulation.results import Result
@@ -185,12 +185,13 @@ def sweep(
             bar.update(sum(_cost(tasks[n]) * part for n, part in shares.items()) / total)
 
         try:
-            for number, outcome in engine_of(engine).map(_run, tasks, heard=heard):
-                heard(number, 1.0)
-                if outcome.nothing_learnt:
-                    untaught.append(tasks[number].cell.name)
-                if outcome.error:
-                    failed.append((tasks[number].cell.name, outcome.error))
+            with results_of(engine_of(engine), _run, tasks, heard) as results:
+                for number, outcome in results:
+                    heard(number, 1.0)
+                    if outcome.nothing_learnt:
+                        untaught.append(tasks[number].cell.name)
+                    if outcome.error:
+                        failed.append((tasks[number].cell.name, outcome.error))
         except KeyboardInterrupt:
             interrupted = True
     finished = [(cell, file) for cell, file in zip(wanted, files, strict=True) if _is_whole(file)]

@@ -20,7 +20,7 @@ from tacit.offline import APVI
 from tacit.papers.p001.settings import WORLDS, Curve
 from tacit.privacy.guarantees import NonPrivate
 from tacit.privacy.noise import SimulationNoise
-from tacit.simulation.engines import Engine, Processes, Report, Serial, engine_of
+from tacit.simulation.engines import Engine, Processes, Report, Serial, engine_of, results_of
 from tacit.simulation.progress import Progress, progress_of
 
 __all__ = ["Cell", "Found", "baselines", "behaviour", "features", "run_cells", "tabular", "trained"]
@@ -176,9 +176,10 @@ def run_cells(
             bar.update(float(np.dot(shares, cost)) / sum(cost))
 
         try:
-            for number, outcome in engine_of(engine).map(_run, tasks, heard=heard):
-                found[tasks[number][0].file] = outcome
-                heard(number, 1.0)
+            with results_of(engine_of(engine), _run, tasks, heard) as results:
+                for number, outcome in results:
+                    found[tasks[number][0].file] = outcome
+                    heard(number, 1.0)
         except KeyboardInterrupt:
             interrupted = True
             for name, cell in wanted.items():  # what was finished while it was told to stop
